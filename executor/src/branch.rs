@@ -26,6 +26,8 @@ mod latch;
 #[cfg(not(ws_loom))]
 pub(crate) mod own;
 
+#[cfg(all(any(test, feature = "sim"), not(ws_loom)))]
+pub(crate) use self::own::{Aside, lay_aside};
 pub(crate) use self::{
     cancel_flag::CancelFlag,
     count_latch::CountLatch,
@@ -36,5 +38,5 @@ pub(crate) use self::{
 #[cfg(not(ws_loom))]
 pub(crate) use self::{
     compute::Computation,
-    own::{Aside, attach, base, detach, is_inside, lay_aside},
+    own::{attach, base, detach, is_inside},
 };

@@ -25,7 +25,7 @@ use std::{
 };
 
 use crate::{
-    branch::{self, Aside},
+    branch,
     sched::{LazyWorker, Shared, Worker},
     sync::Arc,
     timer::TimerShard,
@@ -220,9 +220,9 @@ pub(crate) fn enter(shared: Arc<Shared>) -> EnterGuard {
 
 /// Runs `f` as if on another thread that is nothing to any runtime: for a driver that plays many
 /// threads.
-#[cfg_attr(not(test), expect(dead_code, reason = "called by the simulator"))]
+#[cfg(any(test, feature = "sim"))]
 pub(crate) fn as_another_thread<R>(f: impl FnOnce() -> R) -> R {
-    struct Back(*const Frame, *const Worker, Aside);
+    struct Back(*const Frame, *const Worker, branch::Aside);
     impl Drop for Back {
         fn drop(&mut self) {
             CONTEXT.with(|context| {

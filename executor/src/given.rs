@@ -109,6 +109,10 @@ fn report_panic(scheduler: &SchedulerHandle, header: &Header) {
         name: header.name(),
         location: header.location(),
     };
+    #[cfg(any(test, feature = "sim"))]
+    if let Some(threads) = &of(scheduler).threads.sim_threads {
+        threads.panicked.lock().push(subject.to_string());
+    }
     of(scheduler).reports.tell(
         || {
             tracing::error!(

@@ -66,6 +66,8 @@ mod scale;
 mod sched;
 #[cfg(not(ws_loom))]
 mod semaphore;
+#[cfg(all(any(test, feature = "sim"), not(ws_loom)))]
+pub mod sim;
 #[cfg(all(test, not(ws_loom)))]
 #[path = "../tests/common/stack.rs"]
 mod stack;

@@ -112,6 +112,26 @@ impl Parker {
     }
 }
 
+/// For virtual threads: see `sched/stepped.rs`.
+#[cfg(any(test, feature = "sim"))]
+impl Parker {
+    /// Falls asleep for a thread that is not one: the next of its steps is due when
+    /// [`is_notified`](Self::is_notified) says so, and begins with [`wake_up`](Self::wake_up).
+    pub(crate) fn try_sleep(&self) -> bool {
+        self.fall_asleep(ASLEEP)
+    }
+
+    /// As [`try_sleep`](Self::try_sleep), in the netpoll.
+    pub(crate) fn try_sleep_polling(&self) -> bool {
+        self.fall_asleep(POLLING)
+    }
+
+    pub(crate) fn is_notified(&self) -> bool {
+        // Ordering: Acquire, as in `park`.
+        self.state.load(Acquire) == NOTIFIED
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::{
@@ -127,22 +147,6 @@ mod tests {
     use super::*;
 
     impl Parker {
-        /// Falls asleep for a thread that is not one: the next of its steps is due when
-        /// [`is_notified`](Self::is_notified) says so, and begins with [`wake_up`](Self::wake_up).
-        pub(crate) fn try_sleep(&self) -> bool {
-            self.fall_asleep(ASLEEP)
-        }
-
-        /// As [`try_sleep`](Self::try_sleep), in the netpoll.
-        pub(crate) fn try_sleep_polling(&self) -> bool {
-            self.fall_asleep(POLLING)
-        }
-
-        pub(crate) fn is_notified(&self) -> bool {
-            // Ordering: Acquire, as in `park`.
-            self.state.load(Acquire) == NOTIFIED
-        }
-
         /// Whether a thread sleeps here, and was not woken.
         pub(crate) fn is_asleep(&self) -> bool {
             // Ordering: Acquire: what the thread did before is seen.

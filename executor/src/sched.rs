@@ -65,6 +65,8 @@ pub(crate) mod snapshot_signal;
 pub(crate) mod snapshots;
 #[cfg(not(ws_loom))]
 pub(crate) mod stall;
+#[cfg(all(any(test, feature = "sim"), not(ws_loom)))]
+pub(crate) mod stepped;
 #[cfg(all(test, not(ws_loom)))]
 mod tests;
 #[cfg(not(ws_loom))]
@@ -80,6 +82,8 @@ pub(crate) mod waits;
 #[cfg(not(ws_loom))]
 pub(crate) mod worker;
 
+#[cfg(all(any(test, feature = "sim"), not(ws_loom)))]
+pub(crate) use self::inject::set_own_ids;
 #[cfg(not(ws_loom))]
 pub(crate) use self::{
     inject::fresh_id,

@@ -67,11 +67,13 @@ pub(crate) fn current() -> usize {
 }
 
 /// This thread runs nothing of that for now.
+#[cfg(any(test, feature = "sim"))]
 pub(crate) fn lay_aside() -> usize {
     CURRENT.replace(0)
 }
 
 /// It does again.
+#[cfg(any(test, feature = "sim"))]
 pub(crate) fn take_up(computation: usize) {
     CURRENT.set(computation);
 }

@@ -128,6 +128,7 @@ pub(crate) fn detach() {
 }
 
 /// What a thread has of its own for its forks, while it plays another one.
+#[cfg(any(test, feature = "sim"))]
 pub(crate) struct Aside {
     tail: *const Tail,
     scope: Place,
@@ -137,6 +138,7 @@ pub(crate) struct Aside {
 }
 
 /// This thread plays another one, which has no P, and has not forked yet.
+#[cfg(any(test, feature = "sim"))]
 pub(crate) fn lay_aside() -> Aside {
     let backoff = wake_backoff();
     WAKE_BACKOFF.with(|own| own.swap(&backoff));
@@ -152,6 +154,7 @@ pub(crate) fn lay_aside() -> Aside {
     aside
 }
 
+#[cfg(any(test, feature = "sim"))]
 impl Aside {
     /// This thread is itself again.
     ///

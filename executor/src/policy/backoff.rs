@@ -99,6 +99,7 @@ impl TimedBackoff {
     }
 
     /// Exchanges what two of the same limits have seen.
+    #[cfg(any(test, feature = "sim"))]
     pub(crate) fn swap(&self, other: &Self) {
         self.in_vain.swap(&other.in_vain);
         self.tried_at.swap(&other.tried_at);

@@ -566,6 +566,15 @@ impl Worker {
         Some(ready)
     }
 
+    /// For a virtual thread that comes out of the netpoll: puts what became ready meanwhile to what
+    /// [`after_sleep`](crate::permit::sleep::Sleeper::after_sleep) takes.
+    #[cfg(any(test, feature = "sim"))]
+    pub(super) fn take_news(&self) {
+        if let Some(ready) = self.poll_netpoll() {
+            self.ready.replace(ready);
+        }
+    }
+
     /// Fires the timers of this P that are due. Returns how many.
     fn fire_own_timers(&self) -> usize {
         let Some(first) = self.p.peer.timers.next_deadline() else {

@@ -31,9 +31,32 @@ use crate::{
 /// Ids are unique in the process, so that two runtimes' logs can be told apart.
 static NEXT_ID: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
 
+/// Takes so many ids, and gives the first.
+fn take_ids(count: u64) -> u64 {
+    #[cfg(any(test, feature = "sim"))]
+    if let Some(next) = OWN_IDS.get() {
+        OWN_IDS.set(Some(next + count));
+        return next;
+    }
+    NEXT_ID.fetch_add(count, Relaxed)
+}
+
+#[cfg(any(test, feature = "sim"))]
+std::thread_local! {
+    /// The next id of a simulation on this thread.
+    static OWN_IDS: std::cell::Cell<Option<u64>> = const { std::cell::Cell::new(None) };
+}
+
+/// What this thread spawns from now on has ids from `first` on, whatever other threads do; with
+/// `None`, ids of the process again.
+#[cfg(any(test, feature = "sim"))]
+pub(crate) fn set_own_ids(first: Option<u64>) {
+    OWN_IDS.set(first);
+}
+
 /// The id of a task that no P spawns.
 pub(crate) fn fresh_id() -> Id {
-    Id::new(NEXT_ID.fetch_add(1, Relaxed))
+    Id::new(take_ids(1))
 }
 
 /// The id of the newest task in the process, or a later one.
@@ -110,7 +133,7 @@ impl Shared {
 
     /// A block of fresh ids.
     pub(crate) fn id_block() -> (u64, u64) {
-        let first = NEXT_ID.fetch_add(ID_BLOCK, Relaxed);
+        let first = take_ids(ID_BLOCK);
         (first, first + ID_BLOCK)
     }
 

@@ -63,7 +63,7 @@ mod paced;
 mod program;
 mod scaling;
 mod tests;
-mod thread;
+mod watch;
 
 use std::{
     any::Any,
@@ -75,11 +75,11 @@ use std::{
     time::Duration,
 };
 
-use self::{
-    check::Checks,
-    thread::{At, Hand, Thread, Watch},
+use self::{check::Checks, watch::Watch};
+use super::{
+    Shared,
+    stepped::{At, Hand, Thread},
 };
-use super::Shared;
 use crate::{
     cell::Task,
     context,
@@ -284,12 +284,7 @@ impl Driver {
         let mut turns = Vec::new();
         for (index, thread) in self.threads.borrow().iter().enumerate() {
             let Some(thread) = thread else { continue };
-            let can = !thread.busy.get()
-                && match thread.at.get() {
-                    At::Up | At::Dry | At::Parking => true,
-                    At::Polling => thread.is_notified() || self.is_due(now),
-                    At::Asleep | At::Wanting => thread.is_notified(),
-                };
+            let can = thread.can_step(|| self.is_due(now));
             // For nothing, as a real one may.
             let can = can || (!thread.busy.get() && self.one_in(2000));
             if can {

@@ -20,6 +20,9 @@ pub(crate) struct SimThreads {
     pub(crate) files_read: ProbeCount,
     /// The CPU time of each thread, if the driver says so.
     pub(crate) cpu_time: Mutex<Option<u64>>,
+    /// The tasks that panicked and that nobody joins, in words.
+    #[cfg(any(test, feature = "sim"))]
+    pub(crate) panicked: Mutex<Vec<String>>,
 }
 
 impl SimThreads {
@@ -46,18 +49,22 @@ impl SimThreads {
     }
 }
 
-/// What the driver asks and says.
+/// What drivers ask.
+#[cfg(any(test, feature = "sim"))]
+impl SimThreads {
+    /// The Ps of those that were started since the last call.
+    #[expect(clippy::vec_box, reason = "a P travels, and is large")]
+    pub(crate) fn take(&self) -> Vec<Box<Processor>> {
+        std::mem::take(&mut *self.new.lock())
+    }
+}
+
+/// What the driver of a test asks and says.
 #[cfg(test)]
 mod driver {
     use super::*;
 
     impl SimThreads {
-        /// Those that were started since the last call.
-        #[expect(clippy::vec_box, reason = "a P travels, and is large")]
-        pub(crate) fn take(&self) -> Vec<Box<Processor>> {
-            std::mem::take(&mut *self.new.lock())
-        }
-
         pub(crate) fn set_blocked(&self, index: usize, blocked: bool) {
             let mut all = self.blocked.lock();
             all.retain(|other| *other != index);

@@ -72,10 +72,7 @@ impl Clock {
     /// # Panics
     ///
     /// Panics if the clock is real.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "used by the simulator and by tests")
-    )]
+    #[cfg_attr(not(test), expect(dead_code, reason = "used by tests"))]
     pub(crate) fn advance(&self, by: Duration) {
         let Self::Virtual { now_ns, .. } = self else {
             panic!("a real clock cannot be moved");

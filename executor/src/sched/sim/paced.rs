@@ -35,7 +35,7 @@ use std::{
     rc::Rc,
 };
 
-use super::thread::{At, Hand, Thread, Watch};
+use super::watch::Watch;
 use crate::{
     cell::Task,
     context,
@@ -43,7 +43,10 @@ use crate::{
     permit::{phase::ShutdownEnv, sleep::Sleeper},
     rng::Rng,
     runtime::Runtime,
-    sched::Shared,
+    sched::{
+        Shared,
+        stepped::{At, Hand, Thread},
+    },
     sync::Arc,
 };
 

@@ -1,15 +1,14 @@
-//! A virtual thread, which both drivers step: a `Worker`, and the point of its loop at which it
-//! stands; and the monitor's.
+//! A virtual thread: a `Worker`, and the point of its loop at which it stands.
 //!
-//! The steps are those that a real thread takes one after the other (`worker::main`,
-//! `Sleeper::park`, `Monitor::run`); who takes the next one, and when, is the driver's.
+//! Its steps are those that a real thread takes one after the other (`worker::main`,
+//! `Sleeper::park`). Drivers decide which thread takes the next one, and when: a
+//! [`Machine`](crate::sim::Machine), and in the scheduler's own tests those of `sched/sim.rs`.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 
 use crate::{
     cell::Task,
     context,
-    monitor::{Monitor, Rest},
     permit::{
         env::{Env, PeerEnv},
         phase::ShutdownEnv,
@@ -21,7 +20,7 @@ use crate::{
 
 /// Where a virtual thread stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum At {
+pub(crate) enum At {
     /// Between two steps of its loop.
     Up,
     /// It found nothing, and begins to park next.
@@ -37,21 +36,27 @@ pub(super) enum At {
 }
 
 /// What a driver decides in the middle of a step.
-pub(super) trait Hand {
+pub(crate) trait Hand {
     /// `thread` has found `task`, and would poll it now.
-    fn found(&self, thread: &Thread, task: Task);
+    fn found(&self, thread: &Thread, task: Task) {
+        thread.worker.poll(task);
+    }
+
     /// `thread` has stolen a branch, and would run it now.
-    fn stole(&self, thread: &Thread);
+    fn stole(&self, _thread: &Thread) {}
+
     /// Whether a sleep that nobody ended lasted for as long as a thread is kept.
-    fn expires(&self) -> bool;
+    fn expires(&self) -> bool {
+        false
+    }
 }
 
 /// What would be a thread of the runtime.
-pub(super) struct Thread {
-    pub(super) worker: Worker,
-    pub(super) at: Cell<At>,
+pub(crate) struct Thread {
+    pub(crate) worker: Worker,
+    pub(crate) at: Cell<At>,
     /// It is in the middle of a step, below us on the stack.
-    pub(super) busy: Cell<bool>,
+    pub(crate) busy: Cell<bool>,
 }
 
 impl Thread {
@@ -69,12 +74,33 @@ impl Thread {
         shared.thread_ended();
     }
 
-    pub(super) fn is_notified(&self) -> bool {
+    pub(crate) fn is_notified(&self) -> bool {
         self.worker.own_peer().parker().is_notified()
     }
 
+    /// Whether it waits in the netpoll, and nobody has woken it.
+    #[cfg(any(test, feature = "sim"))]
+    pub(crate) fn is_in_netpoll(&self) -> bool {
+        self.at.get() == At::Polling && !self.is_notified()
+    }
+
+    #[cfg(any(test, feature = "sim"))]
+    pub(crate) fn wake(&self) {
+        self.worker.own_peer().parker().unpark(|| {});
+    }
+
+    /// Whether it can take a step. `is_due`: a timer is.
+    pub(crate) fn can_step(&self, is_due: impl FnOnce() -> bool) -> bool {
+        !self.busy.get()
+            && match self.at.get() {
+                At::Up | At::Dry | At::Parking => true,
+                At::Polling => self.is_notified() || is_due(),
+                At::Asleep | At::Wanting => self.is_notified(),
+            }
+    }
+
     /// Runs `f` as this thread.
-    pub(super) fn within<R>(&self, f: impl FnOnce() -> R) -> R {
+    pub(crate) fn within<R>(&self, f: impl FnOnce() -> R) -> R {
         self.busy.set(true);
         let r = context::with_worker_frame(&self.worker, f);
         self.busy.set(false);
@@ -82,7 +108,7 @@ impl Thread {
     }
 
     /// One step. False if the thread ends.
-    pub(super) fn step(&self, hand: &impl Hand) -> bool {
+    pub(crate) fn step(&self, hand: &impl Hand) -> bool {
         self.within(|| {
             let goes_on = self.step_worker(hand);
             if !goes_on {
@@ -132,6 +158,7 @@ impl Thread {
                 let notified = parker.wake_up();
                 if at == At::Polling {
                     worker.shared().leave_netpoll();
+                    worker.take_news();
                     worker.fire_due();
                 }
                 let slept = Slept {
@@ -164,54 +191,5 @@ impl Thread {
             self.worker.own_peer().parker().try_sleep();
             At::Wanting
         }
-    }
-}
-
-/// What would be the monitor's thread.
-pub(super) struct Watch {
-    shared: Arc<Shared>,
-    monitor: RefCell<Monitor>,
-    /// When it looks next; None: it sleeps for good.
-    next: Cell<Option<u64>>,
-    looks: Cell<bool>,
-}
-
-impl Watch {
-    pub(super) fn new(shared: &Arc<Shared>) -> Self {
-        Self {
-            shared: shared.clone(),
-            monitor: RefCell::new(Monitor::new(shared)),
-            next: Cell::new(Some(0)),
-            looks: Cell::new(false),
-        }
-    }
-
-    /// When it looks by itself.
-    pub(super) fn next(&self) -> Option<u64> {
-        self.next.get().filter(|_| !self.looks.get())
-    }
-
-    /// Whether its time is over, or it is woken.
-    pub(super) fn is_due(&self, now: u64) -> bool {
-        let woken = self.shared.idle.monitor().is_notified();
-        !self.looks.get() && (woken || self.next.get().is_some_and(|at| at <= now))
-    }
-
-    /// What its thread does in its loop.
-    pub(super) fn look(&self) {
-        self.looks.set(true);
-        let mut monitor = self.monitor.borrow_mut();
-        self.shared.idle.monitor().wake_up();
-        if self.next.get().is_some() {
-            monitor.look();
-        } else {
-            monitor.wake_up();
-        }
-        self.next.set(match monitor.rest() {
-            // No stall is reported here.
-            Rest::ForGood(_) => None,
-            Rest::For(period) => Some(self.shared.time.clock().now_ns() + period.as_nanos() as u64),
-        });
-        self.looks.set(false);
     }
 }

@@ -1,0 +1,76 @@
+//! Why a run failed.
+
+use std::{
+    fmt::{self, Write as _},
+    time::Duration,
+};
+
+/// Why a run failed: what happened, when, on which host, and what waits there.
+///
+/// It is shown with its seed. Its `Debug` is the same text, for `unwrap`.
+#[derive(Clone)]
+pub struct Failure {
+    pub(crate) seed: u64,
+    pub(crate) elapsed: Duration,
+    pub(crate) host: Option<String>,
+    pub(crate) what: String,
+    /// The tasks of each host that are alive, one a line.
+    pub(crate) waits: String,
+}
+
+impl Failure {
+    /// The seed of the run.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// The simulated time of the failure.
+    pub fn elapsed(&self) -> Duration {
+        self.elapsed
+    }
+
+    /// The host that failed, if it was one.
+    pub fn host(&self) -> Option<&str> {
+        self.host.as_deref()
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(host) = &self.host {
+            write!(f, "host {host:?}: ")?;
+        }
+        write!(
+            f,
+            "{}, after {:?} of simulated time",
+            self.what, self.elapsed
+        )?;
+        if !self.waits.is_empty() {
+            write!(f, "\nwhat is alive:\n{}", self.waits.trim_end())?;
+        }
+        write!(f, "\nseed: {}", self.seed)
+    }
+}
+
+impl fmt::Debug for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// Tasks that are named for each host. The first ones are mostly enough.
+const NAMED_MAX: usize = 16;
+
+/// Lines that name tasks.
+pub(crate) fn tasks(host: &str, state: &str, tasks: &[String]) -> String {
+    let mut text = format!("  host {host:?}{state}\n");
+    for task in tasks.iter().take(NAMED_MAX) {
+        let _ = writeln!(text, "    {task}");
+    }
+    if tasks.len() > NAMED_MAX {
+        let _ = writeln!(text, "    and {} more", tasks.len() - NAMED_MAX);
+    }
+    text
+}

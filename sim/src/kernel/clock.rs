@@ -1,0 +1,120 @@
+//! Time and random bytes.
+#![allow(unsafe_code)]
+
+use std::{cell::Cell, mem, ptr, sync::OnceLock};
+
+use libc::{c_int, c_uint, c_void, clockid_t, size_t, ssize_t, timespec, timeval};
+
+use super::fails;
+use crate::world;
+
+const SECOND: u64 = 1_000_000_000;
+
+/// The monotonic clock of a host shows this at the begin of the simulation, in nanoseconds. It is
+/// not zero, since programs subtract durations from it.
+const BOOT: u64 = 1_000_000 * SECOND;
+
+/// The calendar shows this then: 2030-01-01.
+const CALENDAR: u64 = 1_893_456_000 * SECOND;
+
+type ClockGettime = unsafe extern "C" fn(clockid_t, *mut timespec) -> c_int;
+
+/// The system's function, which asks the kernel's page and makes no system call.
+fn system_clock() -> ClockGettime {
+    static FUNCTION: OnceLock<ClockGettime> = OnceLock::new();
+    *FUNCTION.get_or_init(|| {
+        // SAFETY: the name ends with NUL, and the answer is null or the function of that name.
+        unsafe {
+            let found = libc::dlsym(libc::RTLD_NEXT, c"clock_gettime".as_ptr());
+            assert!(!found.is_null(), "libc has a clock");
+            mem::transmute::<*mut c_void, ClockGettime>(found)
+        }
+    })
+}
+
+/// What a clock of the current host shows, in nanoseconds.
+pub(super) fn shown(clock: clockid_t) -> Option<u64> {
+    let (now, skew) = world::with_host(|world, host| (world.now(host), world.hosts[host].skew))?;
+    Some(match clock {
+        libc::CLOCK_REALTIME | libc::CLOCK_REALTIME_COARSE | libc::CLOCK_TAI => {
+            (CALENDAR + now).saturating_add_signed(skew)
+        }
+        _ => BOOT + now,
+    })
+}
+
+thread_local! {
+    /// How often this thread has asked for the time.
+    static ASKS: Cell<u64> = const { Cell::new(0) };
+}
+
+pub(super) fn asks() -> u64 {
+    ASKS.get()
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn clock_gettime(clock: clockid_t, out: *mut timespec) -> c_int {
+    ASKS.set(ASKS.get().wrapping_add(1));
+    match shown(clock) {
+        // SAFETY: by the contract of libc.
+        None => unsafe { system_clock()(clock, out) },
+        Some(ns) => {
+            let shown = timespec {
+                tv_sec: (ns / SECOND) as libc::time_t,
+                tv_nsec: (ns % SECOND) as libc::c_long,
+            };
+            // SAFETY: by the contract of libc.
+            unsafe { ptr::write(out, shown) };
+            0
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn gettimeofday(out: *mut timeval, _zone: *mut c_void) -> c_int {
+    // SAFETY: plain data.
+    let mut now: timespec = unsafe { mem::zeroed() };
+    // SAFETY: `now` is valid for writes.
+    let answer = unsafe { clock_gettime(libc::CLOCK_REALTIME, &raw mut now) };
+    if answer == 0 && !out.is_null() {
+        let now = timeval {
+            tv_sec: now.tv_sec,
+            tv_usec: now.tv_nsec / 1000,
+        };
+        // SAFETY: by the contract of libc.
+        unsafe { ptr::write(out, now) };
+    }
+    answer
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn getrandom(out: *mut c_void, len: size_t, flags: c_uint) -> ssize_t {
+    let filled = world::with_host(|world, _| {
+        // SAFETY: by the contract of libc.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(out.cast::<u8>(), len) };
+        world.fill_random(bytes);
+        len as ssize_t
+    });
+    // SAFETY: by the contract of libc.
+    filled.unwrap_or_else(|| unsafe {
+        libc::syscall(libc::SYS_getrandom, out, len, flags) as ssize_t
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn getentropy(out: *mut c_void, len: size_t) -> c_int {
+    if len > 256 {
+        return fails(libc::EIO);
+    }
+    // SAFETY: by the contract of libc. So few bytes come at once.
+    let got = unsafe { getrandom(out, len, 0) };
+    if got == len as ssize_t { 0 } else { -1 }
+}
+
+/// The functions of this file, for [`is_linked`](super::is_linked).
+pub(super) const PART: &[*const c_void] = &[
+    clock_gettime as *const c_void,
+    gettimeofday as *const c_void,
+    getrandom as *const c_void,
+    getentropy as *const c_void,
+];

@@ -1,0 +1,194 @@
+//! The table of simulated descriptors.
+//!
+//! As in the kernel, a descriptor is a number of an open file, and `dup` makes another number of
+//! the same file. The flag for nonblocking mode is the file's. When its last number is closed, the
+//! file is closed. Numbers are used again, the newest first.
+
+use std::{collections::BTreeMap, io};
+
+use libc::c_int;
+use slab::Slab;
+
+use super::{FIRST, poll::Watches};
+use crate::{
+    network::{Ready, SocketId},
+    world::World,
+};
+
+/// All descriptors and open files of a simulation.
+#[derive(Debug, Default)]
+pub(crate) struct Files {
+    descriptors: Slab<Descriptor>,
+    pub(super) open: Slab<File>,
+    of_socket: BTreeMap<SocketId, usize>,
+}
+
+#[derive(Debug)]
+struct Descriptor {
+    file: usize,
+    flags: c_int,
+}
+
+#[derive(Debug)]
+pub(super) struct File {
+    pub(super) host: usize,
+    pub(super) nonblocking: bool,
+    pub(super) kind: Kind,
+    /// The epoll files that watch it, each with the number by which it was added.
+    pub(super) watchers: Vec<(usize, c_int)>,
+    numbers: usize,
+}
+
+#[derive(Debug)]
+pub(super) enum Kind {
+    Tcp(SocketId),
+    Udp(SocketId),
+    Epoll(Watches),
+    /// An eventfd with its count.
+    Event(u64),
+    /// A timerfd. It never fires: in a simulation timers are the runtime's.
+    Timer,
+}
+
+impl Kind {
+    pub(super) fn socket(&self) -> io::Result<SocketId> {
+        match self {
+            Self::Tcp(id) | Self::Udp(id) => Ok(*id),
+            _ => Err(io::Error::from_raw_os_error(libc::ENOTSOCK)),
+        }
+    }
+}
+
+fn bad() -> io::Error {
+    io::Error::from_raw_os_error(libc::EBADF)
+}
+
+impl Files {
+    /// The file of a descriptor.
+    pub(super) fn of(&self, fd: c_int) -> io::Result<usize> {
+        let descriptor = self.descriptors.get((fd - FIRST) as usize);
+        Ok(descriptor.ok_or_else(bad)?.file)
+    }
+
+    pub(super) fn get(&mut self, fd: c_int) -> io::Result<&mut File> {
+        let file = self.of(fd)?;
+        Ok(&mut self.open[file])
+    }
+
+    pub(super) fn flags(&mut self, fd: c_int) -> io::Result<&mut c_int> {
+        let descriptor = self.descriptors.get_mut((fd - FIRST) as usize);
+        Ok(&mut descriptor.ok_or_else(bad)?.flags)
+    }
+
+    pub(super) fn of_socket(&self, id: SocketId) -> Option<usize> {
+        self.of_socket.get(&id).copied()
+    }
+
+    /// Opens a file, and gives its number.
+    pub(super) fn open(&mut self, host: usize, kind: Kind, nonblocking: bool) -> c_int {
+        let socket = kind.socket().ok();
+        let file = self.open.insert(File {
+            host,
+            nonblocking,
+            kind,
+            watchers: Vec::new(),
+            numbers: 0,
+        });
+        if let Some(id) = socket {
+            self.of_socket.insert(id, file);
+        }
+        self.number(file)
+    }
+
+    /// Gives a file one more number.
+    pub(super) fn number(&mut self, file: usize) -> c_int {
+        self.open[file].numbers += 1;
+        let flags = libc::FD_CLOEXEC;
+        FIRST + self.descriptors.insert(Descriptor { file, flags }) as c_int
+    }
+}
+
+impl World {
+    /// Closes a number, and the file if it was the last one.
+    pub(super) fn close(&mut self, fd: c_int) -> io::Result<()> {
+        let place = (fd - FIRST) as usize;
+        let descriptor = self.files.descriptors.try_remove(place).ok_or_else(bad)?;
+        let key = descriptor.file;
+        let file = &mut self.files.open[key];
+        file.numbers -= 1;
+        if file.numbers > 0 {
+            return Ok(());
+        }
+        let file = self.files.open.remove(key);
+        for (epoll, fd) in file.watchers {
+            if let Some(epoll) = self.files.open.get_mut(epoll)
+                && let Kind::Epoll(watches) = &mut epoll.kind
+            {
+                watches.forget((fd, key));
+            }
+        }
+        match file.kind {
+            Kind::Tcp(id) | Kind::Udp(id) => {
+                self.files.of_socket.remove(&id);
+                // After a crash of its host the socket is gone already.
+                let _ = self.net.close(id);
+            }
+            Kind::Epoll(watches) => {
+                for (fd, watched) in watches.all() {
+                    if let Some(file) = self.files.open.get_mut(watched) {
+                        file.watchers.retain(|watcher| *watcher != (key, fd));
+                    }
+                }
+            }
+            Kind::Event(_) | Kind::Timer => {}
+        }
+        Ok(())
+    }
+
+    /// What a file is ready for, as bits of epoll.
+    pub(super) fn readiness(&self, file: usize) -> u32 {
+        match &self.files.open[file].kind {
+            Kind::Tcp(id) | Kind::Udp(id) => bits(self.net.readiness(*id)),
+            Kind::Epoll(watches) if watches.is_quiet() => 0,
+            Kind::Epoll(_) => libc::EPOLLIN as u32,
+            Kind::Event(0) => libc::EPOLLOUT as u32,
+            Kind::Event(_) => (libc::EPOLLIN | libc::EPOLLOUT) as u32,
+            Kind::Timer => 0,
+        }
+    }
+
+    /// Tells the epoll files what sockets became ready for.
+    pub(crate) fn spread_news(&mut self) {
+        for (socket, ready) in self.net.take_news() {
+            if let Some(file) = self.files.of_socket(socket) {
+                self.edge(file, bits(ready));
+            }
+        }
+    }
+
+    /// Tells the epoll files that watch `file` what it became ready for.
+    pub(super) fn edge(&mut self, file: usize, ready: u32) {
+        for place in 0..self.files.open[file].watchers.len() {
+            let (epoll, fd) = self.files.open[file].watchers[place];
+            let File { host, kind, .. } = &mut self.files.open[epoll];
+            let Kind::Epoll(watches) = kind else { continue };
+            if watches.note((fd, file), ready) {
+                self.hosts[*host].edges += 1;
+                self.edge(epoll, libc::EPOLLIN as u32);
+            }
+        }
+    }
+}
+
+/// As epoll says it.
+fn bits(ready: Ready) -> u32 {
+    let table = [
+        (Ready::READABLE, libc::EPOLLIN | libc::EPOLLRDNORM),
+        (Ready::WRITABLE, libc::EPOLLOUT | libc::EPOLLWRNORM),
+        (Ready::READ_CLOSED, libc::EPOLLRDHUP),
+        (Ready::WRITE_CLOSED, libc::EPOLLHUP),
+        (Ready::ERROR, libc::EPOLLERR),
+    ];
+    let set = table.iter().filter(|(one, _)| ready.contains(*one));
+    set.fold(0, |all, (_, bits)| all | *bits as u32)
+}

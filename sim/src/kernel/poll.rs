@@ -1,0 +1,395 @@
+//! Waiting for many descriptors: epoll, poll, eventfd, timerfd.
+//!
+//! A host's epoll descriptor is a simulated one. It watches simulated descriptors alone: a real one
+//! would bring the system's time into the simulation, and answers `EPERM`, as a regular file does.
+//!
+//! An epoll file has a queue of watches for which something happened. As in the kernel,
+//! `epoll_wait` takes each from the queue, and reports what its file is ready for *now*. A watch
+//! without `EPOLLET` goes back to the end of the queue as long as its file is ready.
+#![allow(unsafe_code)]
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    io, ptr, slice,
+};
+
+use libc::{c_int, c_uint, c_void, epoll_event, itimerspec, nfds_t, pollfd, timespec};
+
+use super::{answer, fails, files::Kind, is_ours, number};
+use crate::world::{self, World};
+
+/// Reported whether they were asked for or not.
+const ALWAYS: u32 = (libc::EPOLLERR | libc::EPOLLHUP) as u32;
+
+/// A number, and the file that it stood for when it was added.
+type Key = (c_int, usize);
+
+/// What an epoll file watches.
+#[derive(Debug, Default)]
+pub(crate) struct Watches {
+    watched: BTreeMap<Key, Watch>,
+    queue: VecDeque<Key>,
+}
+
+#[derive(Debug)]
+struct Watch {
+    events: u32,
+    data: u64,
+    is_queued: bool,
+}
+
+impl Watch {
+    fn wants(&self) -> u32 {
+        // After its one report an `EPOLLONESHOT` has no events.
+        match self.events & !(libc::EPOLLET | libc::EPOLLONESHOT) as u32 {
+            0 => 0,
+            events => events | ALWAYS,
+        }
+    }
+}
+
+impl Watches {
+    pub(super) fn is_quiet(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = Key> {
+        self.watched.keys().copied()
+    }
+
+    pub(super) fn forget(&mut self, key: Key) {
+        if self
+            .watched
+            .remove(&key)
+            .is_some_and(|watch| watch.is_queued)
+        {
+            self.queue.retain(|queued| *queued != key);
+        }
+    }
+
+    /// Queues the watch if it wants to know. Tells whether it does.
+    pub(super) fn note(&mut self, key: Key, ready: u32) -> bool {
+        let Some(watch) = self.watched.get_mut(&key) else {
+            return false;
+        };
+        let wants = watch.wants() & ready != 0;
+        if wants && !watch.is_queued {
+            watch.is_queued = true;
+            self.queue.push_back(key);
+        }
+        wants
+    }
+}
+
+fn os(error: c_int) -> io::Error {
+    io::Error::from_raw_os_error(error)
+}
+
+impl World {
+    fn watches(&mut self, epoll: c_int) -> io::Result<(usize, &mut Watches)> {
+        let file = self.files.of(epoll)?;
+        match &mut self.files.open[file].kind {
+            Kind::Epoll(watches) => Ok((file, watches)),
+            _ => Err(os(libc::EINVAL)),
+        }
+    }
+
+    fn watch(&mut self, epoll: c_int, call: c_int, fd: c_int, to: (u32, u64)) -> io::Result<()> {
+        let watched = if is_ours(fd) {
+            self.files.of(fd)?
+        } else {
+            return Err(os(libc::EPERM));
+        };
+        let (file, watches) = self.watches(epoll)?;
+        if file == watched {
+            return Err(os(libc::EINVAL));
+        }
+        let key = (fd, watched);
+        let known = watches.watched.get_mut(&key);
+        let (events, data) = to;
+        match (call, known) {
+            (libc::EPOLL_CTL_ADD, Some(_)) => return Err(os(libc::EEXIST)),
+            (libc::EPOLL_CTL_ADD, None) => {
+                let is_queued = false;
+                let watch = Watch {
+                    events,
+                    data,
+                    is_queued,
+                };
+                watches.watched.insert(key, watch);
+                self.files.open[watched].watchers.push((file, fd));
+            }
+            (libc::EPOLL_CTL_MOD | libc::EPOLL_CTL_DEL, None) => return Err(os(libc::ENOENT)),
+            (libc::EPOLL_CTL_MOD, Some(watch)) => {
+                (watch.events, watch.data) = to;
+            }
+            (libc::EPOLL_CTL_DEL, Some(_)) => {
+                watches.forget(key);
+                let watchers = &mut self.files.open[watched].watchers;
+                watchers.retain(|watcher| *watcher != (file, fd));
+                return Ok(());
+            }
+            _ => return Err(os(libc::EINVAL)),
+        }
+        // What it is ready for at this moment is reported.
+        let ready = self.readiness(watched);
+        let (_, watches) = self.watches(epoll)?;
+        if watches.note(key, ready) {
+            let host = self.files.open[file].host;
+            self.hosts[host].edges += 1;
+        }
+        Ok(())
+    }
+
+    fn report(&mut self, epoll: c_int, out: &mut [epoll_event]) -> io::Result<usize> {
+        self.spread_news();
+        let (_, watches) = self.watches(epoll)?;
+        let mut reported = 0;
+        for _ in 0..watches.queue.len() {
+            if reported == out.len() {
+                break;
+            }
+            let (_, watches) = self.watches(epoll)?;
+            let key = watches.queue.pop_front().expect("it is as long as it was");
+            let ready = self.readiness(key.1);
+            let (_, watches) = self.watches(epoll)?;
+            let watch = watches
+                .watched
+                .get_mut(&key)
+                .expect("what is queued is watched");
+            watch.is_queued = false;
+            let events = ready & watch.wants();
+            if events == 0 {
+                continue;
+            }
+            out[reported] = epoll_event {
+                events,
+                u64: watch.data,
+            };
+            reported += 1;
+            if watch.events & libc::EPOLLONESHOT as u32 != 0 {
+                watch.events &= (libc::EPOLLET | libc::EPOLLONESHOT) as u32;
+            } else if watch.events & libc::EPOLLET as u32 == 0 {
+                watch.is_queued = true;
+                watches.queue.push_back(key);
+            }
+        }
+        Ok(reported)
+    }
+}
+
+/// The number of a new file of the current host.
+fn open(kind: Kind, nonblocking: bool) -> Option<c_int> {
+    world::with_host(|world, host| world.files.open(host, kind, nonblocking))
+}
+
+/// The answer of a call that gives a number.
+fn counted(result: io::Result<usize>) -> c_int {
+    match result {
+        Ok(count) => count as c_int,
+        Err(error) => fails(number(&error)),
+    }
+}
+
+fn in_world<R>(f: impl FnOnce(&mut World) -> io::Result<R>) -> io::Result<R> {
+    world::with(f).unwrap_or_else(|| Err(os(libc::EBADF)))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn epoll_create1(flags: c_int) -> c_int {
+    open(Kind::Epoll(Watches::default()), false)
+        // SAFETY: it takes no pointers.
+        .unwrap_or_else(|| unsafe { libc::syscall(libc::SYS_epoll_create1, flags) as c_int })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn epoll_create(_size: c_int) -> c_int {
+    // SAFETY: it takes no pointers.
+    unsafe { epoll_create1(0) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn epoll_ctl(
+    epoll: c_int,
+    call: c_int,
+    fd: c_int,
+    event: *mut epoll_event,
+) -> c_int {
+    if !is_ours(epoll) {
+        // A simulated descriptor is none of the system's, which answers EBADF.
+        // SAFETY: by the contract of libc.
+        return unsafe { libc::syscall(libc::SYS_epoll_ctl, epoll, call, fd, event) as c_int };
+    }
+    let to = if call == libc::EPOLL_CTL_DEL || event.is_null() {
+        (0, 0)
+    } else {
+        // SAFETY: by the contract of libc.
+        let event = unsafe { ptr::read_unaligned(event) };
+        (event.events, event.u64)
+    };
+    answer(in_world(|world| world.watch(epoll, call, fd, to)))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn epoll_wait(
+    epoll: c_int,
+    events: *mut epoll_event,
+    max: c_int,
+    timeout: c_int,
+) -> c_int {
+    if !is_ours(epoll) {
+        let none = ptr::null::<libc::sigset_t>();
+        // SAFETY: by the contract of libc. Without a mask it is `epoll_wait`.
+        return unsafe {
+            libc::syscall(
+                libc::SYS_epoll_pwait,
+                epoll,
+                events,
+                max,
+                timeout,
+                none,
+                8_usize,
+            ) as c_int
+        };
+    }
+    if max <= 0 || events.is_null() {
+        return fails(libc::EINVAL);
+    }
+    // SAFETY: by the contract of libc. It is written to, and not read.
+    let out = unsafe { slice::from_raw_parts_mut(events, max as usize) };
+    match in_world(|world| world.report(epoll, out)) {
+        Ok(0) if timeout != 0 => fails(libc::EDEADLK),
+        result => counted(result),
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn epoll_pwait(
+    epoll: c_int,
+    events: *mut epoll_event,
+    max: c_int,
+    timeout: c_int,
+    mask: *const libc::sigset_t,
+) -> c_int {
+    if is_ours(epoll) {
+        // SAFETY: by the contract of libc.
+        return unsafe { epoll_wait(epoll, events, max, timeout) };
+    }
+    // SAFETY: by the contract of libc.
+    unsafe {
+        libc::syscall(
+            libc::SYS_epoll_pwait,
+            epoll,
+            events,
+            max,
+            timeout,
+            mask,
+            8_usize,
+        ) as c_int
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn poll(fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int {
+    let fds = if count == 0 {
+        &mut [][..]
+    } else {
+        // SAFETY: by the contract of libc.
+        unsafe { slice::from_raw_parts_mut(fds, count as usize) }
+    };
+    if !fds.iter().any(|one| is_ours(one.fd)) {
+        // SAFETY: by the contract of libc.
+        return unsafe { system_poll(fds, timeout) };
+    }
+    let mut ready = 0;
+    for one in fds.iter_mut() {
+        if !is_ours(one.fd) {
+            // SAFETY: it is one valid entry.
+            unsafe { system_poll(slice::from_mut(one), 0) };
+        } else {
+            let bits = world::with(|world| {
+                let file = world.files.of(one.fd).ok()?;
+                Some(world.readiness(file) as i16)
+            });
+            one.revents = match bits.flatten() {
+                Some(bits) => bits & (one.events | ALWAYS as i16),
+                None => libc::POLLNVAL,
+            };
+        }
+        ready += c_int::from(one.revents != 0);
+    }
+    if ready == 0 && timeout != 0 {
+        return fails(libc::EDEADLK);
+    }
+    ready
+}
+
+/// # Safety
+///
+/// - As libc's `poll`.
+unsafe fn system_poll(fds: &mut [pollfd], timeout: c_int) -> c_int {
+    let time = timespec {
+        tv_sec: (timeout / 1000).into(),
+        tv_nsec: (timeout % 1000 * 1_000_000).into(),
+    };
+    let time = if timeout < 0 {
+        ptr::null()
+    } else {
+        &raw const time
+    };
+    let none = ptr::null::<libc::sigset_t>();
+    // SAFETY: by contract. The time lives until the call returns.
+    unsafe {
+        libc::syscall(
+            libc::SYS_ppoll,
+            fds.as_mut_ptr(),
+            fds.len(),
+            time,
+            none,
+            8_usize,
+        ) as c_int
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn eventfd(count: c_uint, flags: c_int) -> c_int {
+    open(Kind::Event(count.into()), flags & libc::EFD_NONBLOCK != 0)
+        // SAFETY: it takes no pointers.
+        .unwrap_or_else(|| unsafe { libc::syscall(libc::SYS_eventfd2, count, flags) as c_int })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn timerfd_create(clock: c_int, flags: c_int) -> c_int {
+    open(Kind::Timer, flags & libc::TFD_NONBLOCK != 0)
+        // SAFETY: it takes no pointers.
+        .unwrap_or_else(|| unsafe {
+            libc::syscall(libc::SYS_timerfd_create, clock, flags) as c_int
+        })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn timerfd_settime(
+    fd: c_int,
+    flags: c_int,
+    new: *const itimerspec,
+    old: *mut itimerspec,
+) -> c_int {
+    if !is_ours(fd) {
+        // SAFETY: by the contract of libc.
+        return unsafe { libc::syscall(libc::SYS_timerfd_settime, fd, flags, new, old) as c_int };
+    }
+    answer(in_world(|world| world.files.of(fd).map(|_| ())))
+}
+
+/// The functions of this file, for [`is_linked`](super::is_linked).
+pub(super) const PART: &[*const c_void] = &[
+    epoll_create1 as *const c_void,
+    epoll_create as *const c_void,
+    epoll_ctl as *const c_void,
+    epoll_wait as *const c_void,
+    epoll_pwait as *const c_void,
+    poll as *const c_void,
+    eventfd as *const c_void,
+    timerfd_create as *const c_void,
+    timerfd_settime as *const c_void,
+];

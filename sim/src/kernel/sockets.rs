@@ -1,0 +1,724 @@
+//! Sockets, and what reads and writes any descriptor.
+//!
+//! Each function here is thin: it reads its arguments, calls the network with a safe value, and
+//! writes the answer. Where libc has several names for one thing (`recv`, `read`, `readv`,
+//! `recvfrom`, `recvmsg`) all lead to one function, [`receive`] or [`send`].
+//!
+//! Unlike in Linux, a write to a closed connection raises no SIGPIPE: Rust programs ignore it.
+#![allow(unsafe_code)]
+
+use std::{
+    io::{self, ErrorKind::WouldBlock},
+    net::{Shutdown, SocketAddr},
+    ptr, slice,
+};
+
+use libc::{
+    c_char, c_int, c_long, c_uint, c_ulong, c_void, iovec, msghdr, size_t, sockaddr, socklen_t,
+    ssize_t,
+};
+
+use super::{addr, answer, fails, files::Kind, is_ours, number, transferred};
+use crate::{
+    network::SocketId,
+    world::{self, World},
+};
+
+/// More than the longest datagram.
+const LONGEST: usize = 1 << 16;
+
+fn os(error: c_int) -> io::Error {
+    io::Error::from_raw_os_error(error)
+}
+
+/// Calls `f` with the socket of a descriptor, and whether calls on it may not wait.
+fn on_socket<R>(
+    fd: c_int,
+    f: impl FnOnce(&mut World, SocketId, bool) -> io::Result<R>,
+) -> io::Result<R> {
+    let result = world::with(|world| {
+        let file = world.files.get(fd)?;
+        let (id, nonblocking) = (file.kind.socket()?, file.nonblocking);
+        f(world, id, nonblocking)
+    });
+    result.unwrap_or_else(|| Err(os(libc::EBADF)))
+}
+
+/// What would wait answers `EDEADLK`, if it may wait.
+fn or_deadlock<R>(nonblocking: bool, result: io::Result<R>) -> io::Result<R> {
+    match result {
+        Err(error) if error.kind() == WouldBlock && !nonblocking => Err(os(libc::EDEADLK)),
+        result => result,
+    }
+}
+
+// --- making and naming ---
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
+    let made = world::with_host(|world, host| {
+        let v6 = match domain {
+            libc::AF_INET => false,
+            libc::AF_INET6 => true,
+            _ => return Err(os(libc::EAFNOSUPPORT)),
+        };
+        if !world.hosts[host].up {
+            return Err(os(libc::ENETDOWN));
+        }
+        let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+        let id = world.hosts[host].id;
+        let file = match (kind & !flags, protocol) {
+            (libc::SOCK_STREAM, 0 | libc::IPPROTO_TCP) => Kind::Tcp(world.net.tcp_socket(id, v6)),
+            (libc::SOCK_DGRAM, 0 | libc::IPPROTO_UDP) => Kind::Udp(world.net.udp_socket(id, v6)),
+            (libc::SOCK_RAW, _) => return Err(os(libc::EPERM)),
+            (libc::SOCK_STREAM | libc::SOCK_DGRAM, _) => return Err(os(libc::EPROTONOSUPPORT)),
+            _ => return Err(os(libc::EINVAL)),
+        };
+        let nonblocking = kind & libc::SOCK_NONBLOCK != 0;
+        Ok(world.files.open(host, file, nonblocking))
+    });
+    match made {
+        // SAFETY: it takes no pointers.
+        None => unsafe { libc::syscall(libc::SYS_socket, domain, kind, protocol) as c_int },
+        Some(Ok(fd)) => fd,
+        Some(Err(error)) => fails(number(&error)),
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn socketpair(
+    domain: c_int,
+    kind: c_int,
+    protocol: c_int,
+    out: *mut c_int,
+) -> c_int {
+    if world::current_host().is_some() {
+        return fails(libc::EAFNOSUPPORT);
+    }
+    // SAFETY: by the contract of libc.
+    unsafe { libc::syscall(libc::SYS_socketpair, domain, kind, protocol, out) as c_int }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn bind(fd: c_int, to: *const sockaddr, len: socklen_t) -> c_int {
+    if !is_ours(fd) {
+        // SAFETY: by the contract of libc.
+        return unsafe { libc::syscall(libc::SYS_bind, fd, to, len) as c_int };
+    }
+    // SAFETY: by the contract of libc.
+    let to = unsafe { addr::read(to, len) };
+    answer(on_socket(fd, |world, id, _| world.net.bind(id, to?)))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn listen(fd: c_int, backlog: c_int) -> c_int {
+    if !is_ours(fd) {
+        // SAFETY: it takes no pointers.
+        return unsafe { libc::syscall(libc::SYS_listen, fd, backlog) as c_int };
+    }
+    // As in Linux, a negative number is the largest, and 4096 is `somaxconn`.
+    let backlog = (backlog as c_uint).min(4096) as usize;
+    answer(on_socket(fd, |world, id, _| world.net.listen(id, backlog)))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn accept4(
+    fd: c_int,
+    from: *mut sockaddr,
+    len: *mut socklen_t,
+    flags: c_int,
+) -> c_int {
+    if !is_ours(fd) {
+        // SAFETY: by the contract of libc.
+        return unsafe { libc::syscall(libc::SYS_accept4, fd, from, len, flags) as c_int };
+    }
+    let accepted = on_socket(fd, |world, id, nonblocking| {
+        let (child, peer) = or_deadlock(nonblocking, world.net.accept(id))?;
+        let host = world.files.get(fd)?.host;
+        let nonblocking = flags & libc::SOCK_NONBLOCK != 0;
+        Ok((world.files.open(host, Kind::Tcp(child), nonblocking), peer))
+    });
+    match accepted {
+        Ok((child, peer)) => {
+            // SAFETY: by the contract of libc.
+            unsafe { addr::write(peer, from, len) };
+            child
+        }
+        Err(error) => fails(number(&error)),
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn accept(fd: c_int, from: *mut sockaddr, len: *mut socklen_t) -> c_int {
+    // SAFETY: by the contract of libc.
+    unsafe { accept4(fd, from, len, 0) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn connect(fd: c_int, to: *const sockaddr, len: socklen_t) -> c_int {
+    if !is_ours(fd) {
+        // SAFETY: by the contract of libc.
+        return unsafe { libc::syscall(libc::SYS_connect, fd, to, len) as c_int };
+    }
+    // SAFETY: by the contract of libc.
+    let to = unsafe { addr::read(to, len) };
+    answer(on_socket(fd, |world, id, nonblocking| {
+        let is_tcp = matches!(world.files.get(fd)?.kind, Kind::Tcp(_));
+        if is_tcp && !nonblocking {
+            return Err(os(libc::EDEADLK));
+        }
+        world.net.connect(id, to?)
+    }))
+}
+
+fn name(fd: c_int, of: impl FnOnce(&mut World, SocketId) -> io::Result<SocketAddr>) -> Named {
+    on_socket(fd, |world, id, _| of(world, id))
+}
+
+type Named = io::Result<SocketAddr>;
+
+/// # Safety
+///
+/// - As [`addr::write`].
+unsafe fn give_name(name: Named, out: *mut sockaddr, len: *mut socklen_t) -> c_int {
+    match name {
+        Ok(name) => {
+            // SAFETY: by contract.
+            unsafe { addr::write(name, out, len) };
+            0
+        }
+        Err(error) => fails(number(&error)),
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn getsockname(fd: c_int, out: *mut sockaddr, len: *mut socklen_t) -> c_int {
+    if !is_ours(fd) {
+        // SAFETY: by the contract of libc.
+        return unsafe { libc::syscall(libc::SYS_getsockname, fd, out, len) as c_int };
+    }
+    // SAFETY: by the contract of libc.
+    unsafe { give_name(name(fd, |world, id| world.net.local_addr(id)), out, len) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn getpeername(fd: c_int, out: *mut sockaddr, len: *mut socklen_t) -> c_int {
+    if !is_ours(fd) {
+        // SAFETY: by the contract of libc.
+        return unsafe { libc::syscall(libc::SYS_getpeername, fd, out, len) as c_int };
+    }
+    // SAFETY: by the contract of libc.
+    unsafe { give_name(name(fd, |world, id| world.net.peer_addr(id)), out, len) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
+    if !is_ours(fd) {
+        // SAFETY: it takes no pointers.
+        return unsafe { libc::syscall(libc::SYS_shutdown, fd, how) as c_int };
+    }
+    let how = match how {
+        libc::SHUT_RD => Shutdown::Read,
+        libc::SHUT_WR => Shutdown::Write,
+        libc::SHUT_RDWR => Shutdown::Both,
+        _ => return fails(libc::EINVAL),
+    };
+    answer(on_socket(fd, |world, id, _| world.net.shutdown(id, how)))
+}
+
+// --- receiving ---
+
+/// What a receive brought: so many bytes, which did not fit, and from whom.
+struct Received {
+    /// Bytes in the buffers; with `MSG_TRUNC` the length of the datagram.
+    len: usize,
+    from: Option<SocketAddr>,
+    is_cut: bool,
+}
+
+/// # Safety
+///
+/// - Each buffer of `into` is valid for writes.
+unsafe fn receive(fd: c_int, into: &[iovec], flags: c_int) -> io::Result<Received> {
+    let known = libc::MSG_PEEK
+        | libc::MSG_DONTWAIT
+        | libc::MSG_NOSIGNAL
+        | libc::MSG_TRUNC
+        | libc::MSG_WAITALL
+        | libc::MSG_CMSG_CLOEXEC;
+    if flags & !known != 0 {
+        return Err(os(libc::EINVAL));
+    }
+    let peek = flags & libc::MSG_PEEK != 0;
+    on_socket(fd, |world, id, nonblocking| {
+        let nonblocking = nonblocking || flags & libc::MSG_DONTWAIT != 0;
+        let is_tcp = matches!(world.files.get(fd)?.kind, Kind::Tcp(_));
+        let room = into.iter().map(|one| one.iov_len).sum();
+        let mut one_datagram = |buffer: &mut [u8]| {
+            if peek {
+                world.net.peek_from(id, buffer)
+            } else {
+                world.net.recv_from(id, buffer)
+            }
+        };
+        if is_tcp {
+            // As in Linux, bytes of a stream are dropped if the caller asks for it.
+            let dropped = flags & libc::MSG_TRUNC != 0;
+            let mut get = |buffer: &mut [u8]| {
+                if peek {
+                    world.net.peek(id, buffer)
+                } else {
+                    world.net.read(id, buffer)
+                }
+            };
+            let result = if dropped || into.len() != 1 {
+                let mut all = vec![0; room];
+                get(&mut all).inspect(|&len| {
+                    if !dropped {
+                        // SAFETY: by contract.
+                        unsafe { scatter(&all[..len], into) };
+                    }
+                })
+            } else {
+                // SAFETY: by contract. The network writes to it, and does not read it.
+                get(unsafe { buffer(&into[0]) })
+            };
+            let len = or_deadlock(nonblocking, result)?;
+            let (from, is_cut) = (None, false);
+            Ok(Received { len, from, is_cut })
+        } else if room >= LONGEST && into.len() == 1 {
+            // SAFETY: as above.
+            let result = one_datagram(unsafe { buffer(&into[0]) });
+            let (len, from) = or_deadlock(nonblocking, result)?;
+            let (from, is_cut) = (Some(from), false);
+            Ok(Received { len, from, is_cut })
+        } else {
+            let mut all = vec![0; LONGEST];
+            let (whole, from) = or_deadlock(nonblocking, one_datagram(&mut all))?;
+            let len = whole.min(room);
+            // SAFETY: by contract.
+            unsafe { scatter(&all[..len], into) };
+            Ok(Received {
+                len: if flags & libc::MSG_TRUNC != 0 {
+                    whole
+                } else {
+                    len
+                },
+                from: Some(from),
+                is_cut: whole > room,
+            })
+        }
+    })
+}
+
+/// # Safety
+///
+/// - It is valid for writes, and nothing else uses it while the result is alive.
+unsafe fn buffer<'a>(one: &iovec) -> &'a mut [u8] {
+    if one.iov_len == 0 {
+        return &mut [];
+    }
+    // SAFETY: by contract.
+    unsafe { slice::from_raw_parts_mut(one.iov_base.cast(), one.iov_len) }
+}
+
+/// Copies bytes into buffers, one after the other.
+///
+/// # Safety
+///
+/// - Each buffer is valid for writes.
+unsafe fn scatter(mut bytes: &[u8], into: &[iovec]) {
+    for one in into {
+        let len = one.iov_len.min(bytes.len());
+        // SAFETY: by contract.
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), one.iov_base.cast(), len) };
+        bytes = &bytes[len..];
+    }
+}
+
+/// # Safety
+///
+/// - `list` has `count` entries.
+unsafe fn entries<'a>(list: *const iovec, count: usize) -> &'a [iovec] {
+    if count == 0 {
+        return &[];
+    }
+    // SAFETY: by contract.
+    unsafe { slice::from_raw_parts(list, count) }
+}
+
+fn one(base: *const c_void, len: size_t) -> [iovec; 1] {
+    let iov_base = base.cast_mut();
+    [iovec {
+        iov_base,
+        iov_len: len,
+    }]
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn recv(fd: c_int, out: *mut c_void, len: size_t, flags: c_int) -> ssize_t {
+    // SAFETY: by the contract of libc.
+    unsafe { recvfrom(fd, out, len, flags, ptr::null_mut(), ptr::null_mut()) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn recvfrom(
+    fd: c_int,
+    out: *mut c_void,
+    len: size_t,
+    flags: c_int,
+    from: *mut sockaddr,
+    from_len: *mut socklen_t,
+) -> ssize_t {
+    if !is_ours(fd) {
+        // SAFETY: by the contract of libc.
+        return unsafe {
+            libc::syscall(libc::SYS_recvfrom, fd, out, len, flags, from, from_len) as ssize_t
+        };
+    }
+    // SAFETY: by the contract of libc.
+    let received = unsafe { receive(fd, &one(out, len), flags) };
+    if let Ok(Received { from: peer, .. }) = &received {
+        match peer {
+            // SAFETY: by the contract of libc.
+            Some(peer) => unsafe { addr::write(*peer, from, from_len) },
+            None if !from_len.is_null() => {
+                // SAFETY: by the contract of libc.
+                unsafe { *from_len = 0 };
+            }
+            None => {}
+        }
+    }
+    transferred(received.map(|received| received.len))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
+    if !is_ours(fd) {
+        // SAFETY: by the contract of libc.
+        return unsafe { libc::syscall(libc::SYS_recvmsg, fd, message, flags) as ssize_t };
+    }
+    // SAFETY: by the contract of libc.
+    let message = unsafe { &mut *message };
+    // SAFETY: by the contract of libc.
+    let received = unsafe {
+        let into = entries(message.msg_iov, message.msg_iovlen);
+        receive(fd, into, flags)
+    };
+    if let Ok(Received { from, is_cut, .. }) = &received {
+        match from {
+            // SAFETY: by the contract of libc.
+            Some(from) => unsafe {
+                let len = &raw mut message.msg_namelen;
+                addr::write(*from, message.msg_name.cast(), len);
+            },
+            None => message.msg_namelen = 0,
+        }
+        message.msg_controllen = 0;
+        message.msg_flags = if *is_cut { libc::MSG_TRUNC } else { 0 };
+    }
+    transferred(received.map(|received| received.len))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn read(fd: c_int, out: *mut c_void, len: size_t) -> ssize_t {
+    if !is_ours(fd) {
+        // SAFETY: by the contract of libc.
+        return unsafe { libc::syscall(libc::SYS_read, fd, out, len) as ssize_t };
+    }
+    if let Some(count) = take_count(fd) {
+        return transferred(count.and_then(|count| {
+            if len < 8 {
+                return Err(os(libc::EINVAL));
+            }
+            // SAFETY: by the contract of libc there is room for 8 bytes.
+            unsafe { ptr::write_unaligned(out.cast::<u64>(), count) };
+            Ok(8)
+        }));
+    }
+    // SAFETY: by the contract of libc.
+    transferred(unsafe { receive(fd, &one(out, len), 0) }.map(|received| received.len))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn readv(fd: c_int, list: *const iovec, count: c_int) -> ssize_t {
+    if !is_ours(fd) {
+        // SAFETY: by the contract of libc.
+        return unsafe { libc::syscall(libc::SYS_readv, fd, list, count) as ssize_t };
+    }
+    // SAFETY: by the contract of libc.
+    let received = unsafe { receive(fd, entries(list, count as usize), 0) };
+    transferred(received.map(|received| received.len))
+}
+
+/// The count of an eventfd, which is zero then. None if it is none.
+fn take_count(fd: c_int) -> Option<io::Result<u64>> {
+    let taken = world::with(|world| {
+        let file = world.files.get(fd).ok()?;
+        match &mut file.kind {
+            Kind::Event(0) => Some(or_deadlock(file.nonblocking, Err(os(libc::EAGAIN)))),
+            Kind::Event(count) => Some(Ok(std::mem::take(count))),
+            Kind::Timer => Some(or_deadlock(file.nonblocking, Err(os(libc::EAGAIN)))),
+            _ => None,
+        }
+    });
+    taken.flatten()
+}
+
+// --- sending ---
+
+/// # Safety
+///
+/// - Each buffer of `from` is valid for reads.
+unsafe fn send_all(
+    fd: c_int,
+    from: &[iovec],
+    flags: c_int,
+    to: Option<SocketAddr>,
+) -> io::Result<usize> {
+    let known = libc::MSG_DONTWAIT
+        | libc::MSG_NOSIGNAL
+        | libc::MSG_MORE
+        | libc::MSG_EOR
+        | libc::MSG_DONTROUTE
+        | libc::MSG_CONFIRM;
+    if flags & !known != 0 {
+        return Err(os(libc::EOPNOTSUPP));
+    }
+    // SAFETY: by contract.
+    let bytes = |one: &iovec| unsafe { buffer(one) as &[u8] };
+    let gathered: Vec<u8>;
+    let bytes = match from {
+        [] => &[],
+        [one] => bytes(one),
+        many => {
+            gathered = many.iter().map(bytes).collect::<Vec<_>>().concat();
+            &gathered
+        }
+    };
+    on_socket(fd, |world, id, nonblocking| {
+        let nonblocking = nonblocking || flags & libc::MSG_DONTWAIT != 0;
+        let is_udp = matches!(world.files.get(fd)?.kind, Kind::Udp(_));
+        let result = match to {
+            // As in Linux, a stream does not look at the address.
+            Some(to) if is_udp => world.net.send_to(id, bytes, to),
+            _ => world.net.write(id, bytes),
+        };
+        or_deadlock(nonblocking, result)
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn send(fd: c_int, from: *const c_void, len: size_t, flags: c_int) -> ssize_t {
+    // SAFETY: by the contract of libc.
+    unsafe { sendto(fd, from, len, flags, ptr::null(), 0) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn sendto(
+    fd: c_int,
+    from: *const c_void,
+    len: size_t,
+    flags: c_int,
+    to: *const sockaddr,
+    to_len: socklen_t,
+) -> ssize_t {
+    if !is_ours(fd) {
+        // SAFETY: by the contract of libc.
+        return unsafe {
+            libc::syscall(libc::SYS_sendto, fd, from, len, flags, to, to_len) as ssize_t
+        };
+    }
+    let to = if to.is_null() {
+        Ok(None)
+    } else {
+        // SAFETY: by the contract of libc.
+        unsafe { addr::read(to, to_len) }.map(Some)
+    };
+    // SAFETY: by the contract of libc.
+    transferred(to.and_then(|to| unsafe { send_all(fd, &one(from, len), flags, to) }))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
+    if !is_ours(fd) {
+        // SAFETY: by the contract of libc.
+        return unsafe { libc::syscall(libc::SYS_sendmsg, fd, message, flags) as ssize_t };
+    }
+    // SAFETY: by the contract of libc.
+    let message = unsafe { &*message };
+    let to = if message.msg_name.is_null() {
+        Ok(None)
+    } else {
+        // SAFETY: by the contract of libc.
+        unsafe { addr::read(message.msg_name.cast(), message.msg_namelen) }.map(Some)
+    };
+    // SAFETY: by the contract of libc.
+    transferred(to.and_then(|to| unsafe {
+        send_all(fd, entries(message.msg_iov, message.msg_iovlen), flags, to)
+    }))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn write(fd: c_int, from: *const c_void, len: size_t) -> ssize_t {
+    if !is_ours(fd) {
+        // SAFETY: by the contract of libc.
+        return unsafe { libc::syscall(libc::SYS_write, fd, from, len) as ssize_t };
+    }
+    let is_event = world::with(|world| {
+        let file = world.files.get(fd);
+        file.is_ok_and(|file| matches!(file.kind, Kind::Event(_)))
+    });
+    if is_event == Some(true) {
+        if len < 8 {
+            return fails(libc::EINVAL) as ssize_t;
+        }
+        // SAFETY: by the contract of libc there are 8 bytes.
+        let by = unsafe { ptr::read_unaligned(from.cast::<u64>()) };
+        return transferred(add_count(fd, by));
+    }
+    // SAFETY: by the contract of libc.
+    transferred(unsafe { send_all(fd, &one(from, len), 0, None) })
+}
+
+fn add_count(fd: c_int, by: u64) -> io::Result<usize> {
+    let added = world::with(|world| {
+        let key = world.files.of(fd)?;
+        let file = world.files.get(fd)?;
+        if let Kind::Event(count) = &mut file.kind {
+            match count.checked_add(by) {
+                Some(sum) if sum < u64::MAX => *count = sum,
+                _ => return or_deadlock(file.nonblocking, Err(os(libc::EAGAIN))),
+            }
+        }
+        world.edge(key, libc::EPOLLIN as u32);
+        Ok(8)
+    });
+    added.unwrap_or_else(|| Err(os(libc::EBADF)))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn writev(fd: c_int, list: *const iovec, count: c_int) -> ssize_t {
+    if !is_ours(fd) {
+        // SAFETY: by the contract of libc.
+        return unsafe { libc::syscall(libc::SYS_writev, fd, list, count) as ssize_t };
+    }
+    // SAFETY: by the contract of libc.
+    transferred(unsafe { send_all(fd, entries(list, count as usize), 0, None) })
+}
+
+// --- any descriptor ---
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn close(fd: c_int) -> c_int {
+    if !is_ours(fd) {
+        // SAFETY: it takes no pointers.
+        return unsafe { libc::syscall(libc::SYS_close, fd) as c_int };
+    }
+    let closed = world::with(|world| world.close(fd));
+    answer(closed.unwrap_or_else(|| Err(os(libc::EBADF))))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fcntl(fd: c_int, command: c_int, argument: c_long) -> c_int {
+    if !is_ours(fd) {
+        // SAFETY: by the contract of libc.
+        return unsafe { libc::syscall(libc::SYS_fcntl, fd, command, argument) as c_int };
+    }
+    let done = world::with(|world| {
+        let flags = argument as c_int;
+        let file = world.files.of(fd)?;
+        match command {
+            libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => Ok(world.files.number(file)),
+            libc::F_GETFD => Ok(*world.files.flags(fd)?),
+            libc::F_SETFD => {
+                *world.files.flags(fd)? = flags & libc::FD_CLOEXEC;
+                Ok(0)
+            }
+            libc::F_GETFL => {
+                let nonblocking = world.files.get(fd)?.nonblocking;
+                Ok(libc::O_RDWR | if nonblocking { libc::O_NONBLOCK } else { 0 })
+            }
+            libc::F_SETFL => {
+                world.files.get(fd)?.nonblocking = flags & libc::O_NONBLOCK != 0;
+                Ok(0)
+            }
+            _ => Err(os(libc::EINVAL)),
+        }
+    });
+    match done.unwrap_or_else(|| Err(os(libc::EBADF))) {
+        Ok(value) => value,
+        Err(error) => fails(number(&error)),
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn dup(fd: c_int) -> c_int {
+    if !is_ours(fd) {
+        // SAFETY: it takes no pointers.
+        return unsafe { libc::syscall(libc::SYS_dup, fd) as c_int };
+    }
+    // SAFETY: the command takes no pointer.
+    unsafe { fcntl(fd, libc::F_DUPFD, 0) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_char) -> c_int {
+    if !is_ours(fd) {
+        // SAFETY: by the contract of libc.
+        return unsafe { libc::syscall(libc::SYS_ioctl, fd, request, argument) as c_int };
+    }
+    let argument = argument.cast::<c_int>();
+    let done = world::with(|world| {
+        let file = world.files.get(fd)?;
+        match request {
+            libc::FIONBIO => {
+                // SAFETY: this request has a pointer to a number.
+                file.nonblocking = unsafe { ptr::read_unaligned(argument) } != 0;
+                Ok(())
+            }
+            libc::FIONREAD => {
+                let id = file.kind.socket()?;
+                let mut all = vec![0; 1 << 20];
+                let waits = world.net.peek(id, &mut all).unwrap_or(0);
+                // SAFETY: as above.
+                unsafe { ptr::write_unaligned(argument, waits as c_int) };
+                Ok(())
+            }
+            libc::FIOCLEX => {
+                *world.files.flags(fd)? = libc::FD_CLOEXEC;
+                Ok(())
+            }
+            _ => Err(os(libc::ENOTTY)),
+        }
+    });
+    answer(done.unwrap_or_else(|| Err(os(libc::EBADF))))
+}
+
+/// The functions of this file, for [`is_linked`](super::is_linked).
+pub(super) const PART: &[*const c_void] = &[
+    socket as *const c_void,
+    socketpair as *const c_void,
+    bind as *const c_void,
+    listen as *const c_void,
+    accept4 as *const c_void,
+    accept as *const c_void,
+    connect as *const c_void,
+    getsockname as *const c_void,
+    getpeername as *const c_void,
+    shutdown as *const c_void,
+    recv as *const c_void,
+    recvfrom as *const c_void,
+    recvmsg as *const c_void,
+    read as *const c_void,
+    readv as *const c_void,
+    send as *const c_void,
+    sendto as *const c_void,
+    sendmsg as *const c_void,
+    write as *const c_void,
+    writev as *const c_void,
+    close as *const c_void,
+    fcntl as *const c_void,
+    dup as *const c_void,
+    ioctl as *const c_void,
+];

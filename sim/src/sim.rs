@@ -1,0 +1,422 @@
+//! A simulation: hosts that run programs, their faults, and the run.
+//!
+//! # How it works
+//!
+//! Each host is a runtime without threads ([`Machine`]). The driver (`sim/drive.rs`) lets one host
+//! take one step, then another, until none can. Then it moves the time to the next event: a packet
+//! that arrives, a timer, or a closure of [`Sim::after`].
+//!
+//! ```text
+//!   a host's program        std, mio, socket2, ws::net, any library
+//!        |                        |
+//!   Machine (ws-executor)   functions of libc (kernel.rs)
+//!        |                        |
+//!   the driver  ---------->  World: Network, descriptors, clocks
+//! ```
+//!
+//! *Invariants*:
+//!
+//! 1. Only one host runs at a time, and between two steps none is in the middle of a poll.
+//! 2. Which host steps, and which of its threads, is drawn from one generator. The time moves if no
+//!    host can step. So a run is a function of the seed and the program. [`Sim::digest`] is a hash
+//!    of all choices and all packets.
+//!
+//! What the seed does not decide is listed in `world.rs`.
+//!
+//! # A crash
+//!
+//! First the host's sockets vanish without a packet. Then its tasks are dropped. So destructors
+//! run, and they reach nobody: their sockets answer `EBADF`, and new ones `ENETDOWN`. Files on the
+//! disk are the system's, and stay.
+//!
+//! # Rejected
+//!
+//! - A thread for each host, with a hand-over at each step: two changes of the thread at each
+//!   event, some 10 us, where a step takes less than 1 us.
+//! - One runtime for all hosts. See `sim.rs` of `ws-executor`.
+//! - Time that moves while hosts can step: the cost of a poll is not known, and would differ
+//!   between debug and release.
+
+mod drive;
+mod faults;
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::{BTreeMap, VecDeque},
+    fmt,
+    future::Future,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    pin::Pin,
+    rc::Rc,
+    time::Duration,
+};
+
+use ws_executor::sim::Machine;
+
+use self::{drive::Digest, faults::Order};
+use crate::{
+    Failure, kernel,
+    rng::Rng,
+    world::{self, Host, World},
+};
+
+/// What a program ends with: nothing, or a result whose error fails the run.
+pub trait Outcome: sealed::Outcome {}
+
+impl Outcome for () {}
+impl<E: fmt::Display> Outcome for Result<(), E> {}
+
+mod sealed {
+    use std::fmt;
+
+    pub trait Outcome {
+        fn error(self) -> Option<String>;
+    }
+
+    impl Outcome for () {
+        fn error(self) -> Option<String> {
+            None
+        }
+    }
+
+    impl<E: fmt::Display> Outcome for Result<(), E> {
+        fn error(self) -> Option<String> {
+            self.err().map(|error| error.to_string())
+        }
+    }
+}
+
+/// The program of a host, with the text of its error.
+type Program = Pin<Box<dyn Future<Output = Option<String>>>>;
+
+/// A simulation. Clones are the same one.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use ws::{io::{AsyncReadExt, AsyncWriteExt}, net::{TcpListener, TcpStream}};
+/// use ws_sim::Sim;
+///
+/// let sim = Sim::new(7);
+/// sim.host("server", || async {
+///     let listener = TcpListener::bind("0.0.0.0:80").await?;
+///     let (mut peer, _) = listener.accept().await?;
+///     peer.write_all(b"hello").await
+/// });
+/// sim.client("client", async {
+///     let mut server = TcpStream::connect("server:80").await?;
+///     let mut text = String::new();
+///     server.read_to_string(&mut text).await?;
+///     assert_eq!(text, "hello");
+///     std::io::Result::Ok(())
+/// });
+/// sim.run()?;
+/// // Four times over a link of 100 us: SYN, SYN-ACK, ACK, and the bytes.
+/// assert_eq!(sim.elapsed(), Duration::from_micros(400));
+/// # Ok::<(), ws_sim::Failure>(())
+/// ```
+#[derive(Clone)]
+pub struct Sim {
+    inner: Rc<Inner>,
+}
+
+struct Inner {
+    seed: u64,
+    workers: usize,
+    time_limit: u64,
+    event_limit: u64,
+    world: Rc<RefCell<World>>,
+    names: RefCell<BTreeMap<String, usize>>,
+    hosts: RefCell<Vec<Slot>>,
+    /// Crashes and the like: done between two steps.
+    orders: RefCell<VecDeque<Order>>,
+    later: RefCell<BTreeMap<(u64, u64), Action>>,
+    planned: Cell<u64>,
+    choices: RefCell<Rng>,
+    digest: Cell<Digest>,
+    events: Cell<u64>,
+    phase: Cell<Phase>,
+}
+
+type Action = Box<dyn FnOnce(&Sim)>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    New,
+    Running,
+    Over,
+}
+
+/// A host, as the driver sees it.
+struct Slot {
+    name: String,
+    main: Main,
+    machine: Option<Rc<Machine>>,
+    /// The time at which its machine was made: zero of the machine's clock.
+    base: u64,
+    is_paused: bool,
+    /// Its program has ended.
+    is_done: bool,
+    /// Events of its epoll descriptors for which its poller was woken.
+    woken_at: u64,
+}
+
+enum Main {
+    /// Called at each start.
+    Host(Rc<dyn Fn() -> Program>),
+    /// Taken at the start.
+    Client(Option<Program>),
+}
+
+impl Main {
+    fn is_client(&self) -> bool {
+        matches!(self, Self::Client(_))
+    }
+}
+
+/// Sets up a [`Sim`]. See [`Sim::builder`].
+#[derive(Clone, Debug)]
+pub struct Builder {
+    seed: u64,
+    workers: usize,
+    time_limit: Duration,
+    event_limit: u64,
+}
+
+impl Builder {
+    /// The seed: 0 at first.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// The workers of each host, 1 at first. They are virtual, and steal from each other.
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.workers = workers;
+        self
+    }
+
+    /// The simulated time after which a run fails: one day at first.
+    pub fn time_limit(mut self, limit: Duration) -> Self {
+        self.time_limit = limit;
+        self
+    }
+
+    /// The number of steps after which a run fails: 100 million at first.
+    pub fn event_limit(mut self, limit: u64) -> Self {
+        self.event_limit = limit;
+        self
+    }
+
+    /// Makes the simulation.
+    ///
+    /// # Panics
+    ///
+    /// If the program was linked so that the functions of the simulation are not called.
+    pub fn build(self) -> Sim {
+        assert!(
+            kernel::is_linked(),
+            "the program calls libc's functions and not those of ws-sim: link ws-sim statically"
+        );
+        let world = Rc::new(RefCell::new(World::new(self.seed)));
+        world::seed_hash_maps(&world);
+        Sim {
+            inner: Rc::new(Inner {
+                seed: self.seed,
+                workers: self.workers,
+                time_limit: nanos(self.time_limit),
+                event_limit: self.event_limit,
+                world,
+                names: RefCell::default(),
+                hosts: RefCell::default(),
+                orders: RefCell::default(),
+                later: RefCell::default(),
+                planned: Cell::new(0),
+                choices: RefCell::new(Rng::new(!self.seed)),
+                digest: Cell::default(),
+                events: Cell::new(0),
+                phase: Cell::new(Phase::New),
+            }),
+        }
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl Sim {
+    /// Makes a simulation with the defaults of [`Builder`].
+    ///
+    /// # Panics
+    ///
+    /// As [`Builder::build`].
+    pub fn new(seed: u64) -> Self {
+        Self::builder().seed(seed).build()
+    }
+
+    /// What a simulation may be told.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let sim = ws_sim::Sim::builder().seed(7).time_limit(Duration::from_secs(60)).build();
+    /// assert_eq!(sim.seed(), 7);
+    /// ```
+    pub fn builder() -> Builder {
+        Builder {
+            seed: 0,
+            workers: 1,
+            time_limit: Duration::from_secs(24 * 60 * 60),
+            event_limit: 100_000_000,
+        }
+    }
+
+    /// The seed.
+    pub fn seed(&self) -> u64 {
+        self.inner.seed
+    }
+
+    pub(crate) fn is_new(&self) -> bool {
+        self.inner.phase.get() == Phase::New
+    }
+
+    /// The simulated time since the begin.
+    pub fn elapsed(&self) -> Duration {
+        Duration::from_nanos(self.inner.world.borrow().net.now())
+    }
+
+    /// Steps of hosts and moves of the clock so far.
+    pub fn events(&self) -> u64 {
+        self.inner.events.get()
+    }
+
+    /// A hash of all choices and packets so far. Two runs with the same one were the same.
+    pub fn digest(&self) -> u64 {
+        let net = self.inner.world.borrow().net.digest();
+        self.inner.digest.get().with(net).value()
+    }
+
+    /// Adds a host, which runs `main`; after a crash, [`restart`](Self::restart) calls it again.
+    ///
+    /// It has two addresses: the host of number `n`, counted from 1, has `10.0.x.y` and
+    /// `fd00::x:y`, where `n` is 256 `x` + `y`. Other hosts find it by its name.
+    ///
+    /// The end of its program does not end its tasks. An error of it, or a panic, fails the run.
+    ///
+    /// # Panics
+    ///
+    /// If there is a host of that name.
+    #[track_caller]
+    pub fn host<F, Fut>(&self, name: impl Into<String>, main: F)
+    where
+        F: Fn() -> Fut + 'static,
+        Fut: Future<Output: Outcome> + 'static,
+    {
+        let main = move || program(main());
+        self.add(name.into(), Main::Host(Rc::new(main)));
+    }
+
+    /// Adds a host that runs a program once. The run is over when all clients are.
+    ///
+    /// An error of it, or a panic, fails the run.
+    ///
+    /// # Panics
+    ///
+    /// If there is a host of that name.
+    #[track_caller]
+    pub fn client<Fut>(&self, name: impl Into<String>, main: Fut)
+    where
+        Fut: Future<Output: Outcome> + 'static,
+    {
+        self.add(name.into(), Main::Client(Some(program(main))));
+    }
+
+    #[track_caller]
+    fn add(&self, name: String, main: Main) {
+        assert!(
+            self.inner.phase.get() != Phase::Over,
+            "host {name:?} comes after the run: make another `Sim`"
+        );
+        let mut world = self.inner.world.borrow_mut();
+        let index = world.hosts.len();
+        let number = u16::try_from(index + 1).expect("at most 65535 hosts");
+        let [x, y] = number.to_be_bytes();
+        let addrs = [
+            IpAddr::V4(Ipv4Addr::new(10, 0, x, y)),
+            IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, x.into(), y.into())),
+        ];
+        let id = match world.net.add_host(&name, &addrs) {
+            Ok(id) => id,
+            Err(error) => panic!("{error}"),
+        };
+        world.hosts.push(Host {
+            id,
+            up: true,
+            skew: 0,
+            busy_until: 0,
+            edges: 0,
+        });
+        drop(world);
+        self.inner.names.borrow_mut().insert(name.clone(), index);
+        self.inner.hosts.borrow_mut().push(Slot {
+            name,
+            main,
+            machine: None,
+            base: 0,
+            is_paused: false,
+            is_done: false,
+            woken_at: 0,
+        });
+        if self.inner.phase.get() == Phase::Running {
+            self.order(Order::Start(index));
+        }
+    }
+
+    /// Calls `what` between two steps, when the simulated time is `time` from now.
+    pub fn after(&self, time: Duration, what: impl FnOnce(&Self) + 'static) {
+        let now = self.inner.world.borrow().net.now();
+        let number = self.inner.planned.get();
+        self.inner.planned.set(number + 1);
+        let at = now.saturating_add(nanos(time));
+        let mut later = self.inner.later.borrow_mut();
+        later.insert((at, number), Box::new(what));
+    }
+
+    /// A random number below `end`, from the seed: for a plan of faults.
+    pub fn below(&self, end: u64) -> u64 {
+        self.inner.choices.borrow_mut().below(end)
+    }
+
+    /// Runs until all clients are done.
+    ///
+    /// # Errors
+    ///
+    /// - A program of a client or a host ended with an error or a panic.
+    /// - A task of a host panicked, and nobody joins it.
+    /// - Nothing can go on, and a client is not done.
+    /// - A limit was reached: see [`Builder`].
+    /// - There is no client.
+    ///
+    /// # Panics
+    ///
+    /// If it was called before, or if it is called inside a simulation.
+    pub fn run(&self) -> Result<(), Failure> {
+        drive::run(self)
+    }
+}
+
+fn program<Fut: Future<Output: Outcome> + 'static>(main: Fut) -> Program {
+    Box::pin(async move { sealed::Outcome::error(main.await) })
+}
+
+impl fmt::Debug for Sim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sim")
+            .field("seed", &self.inner.seed)
+            .field("phase", &self.inner.phase.get())
+            .field("elapsed", &self.elapsed())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,422 @@
+//! The run: which host takes the next step, and when the time moves.
+//!
+//! ```text
+//! loop:
+//!   orders (crash, restart, pause)
+//!   news of sockets go to the epoll descriptors of their hosts
+//!   a host that can step takes one step, chosen at random      -> loop
+//!   none can: the time moves to the next event                 -> loop
+//!   there is none: the run fails, with the tasks that wait
+//! ```
+//!
+//! A host whose machine cannot step is tried once more for each new event of its epoll descriptors:
+//! the thread that waits in the netpoll is woken, and looks there. Before the time moves, each host
+//! is tried, since one host may wake another through memory that they share.
+
+use std::{cell::RefCell, collections::BTreeMap, rc::Rc, time::Duration};
+
+use ws_executor::{
+    runtime::{Builder, Reports},
+    sim::{Machine, own_ids},
+    task::{Builder as Task, JoinError, JoinHandle},
+};
+
+use super::{Main, Phase, Program, Sim, faults::Order};
+use crate::{
+    Failure,
+    failure::tasks,
+    world::{self, as_host},
+};
+
+thread_local! {
+    /// Programs on their way to their runtimes: a task that brings one has to be `Send`.
+    static PROGRAMS: RefCell<BTreeMap<usize, Program>> = const { RefCell::new(BTreeMap::new()) };
+    /// The programs that have ended.
+    static ENDS: RefCell<Vec<(usize, End)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// How a program ended: an error in words.
+type End = Option<String>;
+
+/// A hash of what the driver has chosen.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Digest(u64);
+
+impl Digest {
+    pub(super) fn with(self, word: u64) -> Self {
+        Self((self.0.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    }
+
+    pub(super) fn value(self) -> u64 {
+        self.0
+    }
+}
+
+pub(super) fn run(sim: &Sim) -> Result<(), Failure> {
+    let inner = &sim.inner;
+    assert!(
+        inner.phase.get() == Phase::New,
+        "a simulation runs once: make another `Sim` with the same seed"
+    );
+    let Some(_installed) = world::install(&inner.world) else {
+        panic!("a simulation runs on this thread: start another one after its end");
+    };
+    /// Also if a closure of the user panics: a machine cannot be dropped before its end.
+    struct End<'a>(&'a Sim);
+    impl Drop for End<'_> {
+        fn drop(&mut self) {
+            self.0.end();
+            own_ids(false);
+        }
+    }
+    let end = End(sim);
+    own_ids(true);
+    inner.phase.set(Phase::Running);
+    let count = inner.hosts.borrow().len();
+    (0..count).for_each(|index| sim.start(index));
+    let result = sim.go();
+    drop(end);
+    result
+}
+
+impl Sim {
+    fn go(&self) -> Result<(), Failure> {
+        let inner = &self.inner;
+        if !inner
+            .hosts
+            .borrow()
+            .iter()
+            .any(|host| host.main.is_client())
+        {
+            let what = "there is no client, so nothing says when the run is over: \
+                        add one with `Sim::client`";
+            return Err(self.failure(None, what));
+        }
+        let mut ready = Vec::new();
+        self.find_ready(&mut ready);
+        loop {
+            if self.follow_orders() {
+                ready.clear();
+                self.find_ready(&mut ready);
+            }
+            if self.look_at_ends()? {
+                return Ok(());
+            }
+            if inner.events.get() >= inner.event_limit {
+                let what = format!("the limit of {} steps is reached", inner.event_limit);
+                return Err(self.failure(None, &what));
+            }
+            if ready.is_empty() {
+                // Also who was woken by another host, and not by the network.
+                self.find_ready(&mut ready);
+                ready.retain(|&index| self.try_step(index));
+                self.look_at_panics()?;
+                if ready.is_empty() && inner.orders.borrow().is_empty() {
+                    self.move_time()?;
+                    self.find_ready(&mut ready);
+                }
+                continue;
+            }
+            let place = self.below(ready.len() as u64) as usize;
+            if !self.try_step(ready[place]) {
+                ready.swap_remove(place);
+            }
+        }
+    }
+
+    /// The hosts that may take a step, if they have one to take.
+    fn find_ready(&self, ready: &mut Vec<usize>) {
+        let world = self.inner.world.borrow();
+        let now = world.net.now();
+        let hosts = self.inner.hosts.borrow();
+        for (index, host) in hosts.iter().enumerate() {
+            let Some(machine) = host.machine.as_ref().filter(|_| !host.is_paused) else {
+                continue;
+            };
+            machine.jump_to(world.now(index) - host.base);
+            if world.hosts[index].busy_until <= now {
+                ready.push(index);
+            }
+        }
+    }
+
+    /// Lets a host take a step. False if there is none to take.
+    fn try_step(&self, index: usize) -> bool {
+        let machine = {
+            let hosts = self.inner.hosts.borrow();
+            let host = &hosts[index];
+            match &host.machine {
+                Some(machine) if !host.is_paused => machine.clone(),
+                _ => return false,
+            }
+        };
+        let edges = {
+            let mut world = self.inner.world.borrow_mut();
+            world.spread_news();
+            let now = world.net.now();
+            let host = &world.hosts[index];
+            if host.busy_until > now {
+                return false;
+            }
+            host.edges
+        };
+        let step = || {
+            as_host(index, || {
+                machine.step(|count| {
+                    let choice = self.below(count as u64);
+                    self.note(choice);
+                    choice as usize
+                })
+            })
+        };
+        let stepped = step() || {
+            let is_new = self.inner.hosts.borrow()[index].woken_at < edges;
+            is_new && as_host(index, || machine.wake_poller()) && {
+                self.inner.hosts.borrow_mut()[index].woken_at = edges;
+                step()
+            }
+        };
+        if stepped {
+            self.note(index as u64);
+        }
+        stepped
+    }
+
+    /// Counts an event, and takes it into the digest.
+    fn note(&self, what: u64) {
+        let inner = &self.inner;
+        inner.events.set(inner.events.get() + 1);
+        inner.digest.set(inner.digest.get().with(what));
+    }
+
+    /// Moves the time to the next event, and does what is planned for that time.
+    fn move_time(&self) -> Result<(), Failure> {
+        let Some(next) = self.next_event() else {
+            return Err(self.failure(None, "nothing can go on, and a client is not done"));
+        };
+        if next > self.inner.time_limit {
+            let limit = Duration::from_nanos(self.inner.time_limit);
+            let what = format!("the limit of {limit:?} of simulated time is reached");
+            return Err(self.failure(None, &what));
+        }
+        self.note(next);
+        self.inner.world.borrow_mut().net.advance_to(next);
+        loop {
+            let mut later = self.inner.later.borrow_mut();
+            match later.first_entry() {
+                Some(first) if first.key().0 <= next => {
+                    let action = first.remove();
+                    drop(later);
+                    action(self);
+                }
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    fn next_event(&self) -> Option<u64> {
+        let world = self.inner.world.borrow();
+        let now = world.net.now();
+        let hosts = self.inner.hosts.borrow();
+        let timers = hosts.iter().enumerate().filter_map(|(index, host)| {
+            let machine = host.machine.as_ref().filter(|_| !host.is_paused)?;
+            let busy_until = world.hosts[index].busy_until;
+            if busy_until > now {
+                return Some(busy_until);
+            }
+            let timer = machine.next_timer()?.saturating_add(host.base);
+            (timer > now && timer < u64::MAX).then_some(timer)
+        });
+        let planned = self.inner.later.borrow();
+        let planned = planned.first_key_value().map(|(key, _)| key.0);
+        let others = [world.net.next_event(), planned];
+        timers.chain(others.into_iter().flatten()).min()
+    }
+
+    /// Does what was ordered. Tells whether there was something.
+    fn follow_orders(&self) -> bool {
+        let mut any = false;
+        loop {
+            let order = self.inner.orders.borrow_mut().pop_front();
+            let Some(order) = order else { return any };
+            any = true;
+            match order {
+                Order::Start(index) => self.start(index),
+                Order::Crash(index) => self.stop(index),
+                Order::Restart(index) => {
+                    self.stop(index);
+                    self.start(index);
+                }
+                Order::Pause(index) => self.inner.hosts.borrow_mut()[index].is_paused = true,
+                Order::Resume(index) => self.inner.hosts.borrow_mut()[index].is_paused = false,
+            }
+        }
+    }
+
+    /// Starts a host's machine with its program.
+    fn start(&self, index: usize) {
+        let base = {
+            let mut world = self.inner.world.borrow_mut();
+            let host = &mut world.hosts[index];
+            (host.up, host.busy_until) = (true, 0);
+            let id = host.id;
+            world.net.restart(id);
+            world.net.now()
+        };
+        let name = self.inner.hosts.borrow()[index].name.clone();
+        let make = match &mut self.inner.hosts.borrow_mut()[index].main {
+            Main::Host(main) => Err(main.clone()),
+            Main::Client(program) => Ok(program.take().expect("a client starts once")),
+        };
+        // The code of `main` runs as a task, and so inside of the runtime.
+        let program = match make {
+            Ok(program) => program,
+            Err(main) => Box::pin(async move { main().await }),
+        };
+        PROGRAMS.with_borrow_mut(|programs| programs.insert(index, program));
+        let seed = self.inner.choices.borrow_mut().next_u64();
+        let builder = move || {
+            let builder = Builder::new().workers(self.inner.workers).seed(seed);
+            builder.recorder(0).reports(Reports::TracingOnly)
+        };
+        let machine = as_host(index, || {
+            let machine = match Machine::new(builder()) {
+                Ok(machine) => machine,
+                Err(error) => panic!("host {name:?} cannot be built: {error}"),
+            };
+            drop(machine.handle().spawn(bring(index)));
+            machine
+        });
+        let host = &mut self.inner.hosts.borrow_mut()[index];
+        host.machine = Some(Rc::new(machine));
+        (host.base, host.is_paused, host.is_done, host.woken_at) = (base, false, false, 0);
+    }
+
+    /// Stops a host, as a crash does.
+    fn stop(&self, index: usize) {
+        let machine = self.inner.hosts.borrow_mut()[index].machine.take();
+        let Some(machine) = machine else { return };
+        {
+            let mut world = self.inner.world.borrow_mut();
+            let host = &mut world.hosts[index];
+            host.up = false;
+            let id = host.id;
+            world.net.crash(id);
+        }
+        let machine = Rc::into_inner(machine).expect("no step is under way");
+        as_host(index, || machine.end());
+        drop(PROGRAMS.with_borrow_mut(|programs| programs.remove(&index)));
+        ENDS.with_borrow_mut(|ends| ends.retain(|(ended, _)| *ended != index));
+    }
+
+    /// Ends all hosts, and drops what the caller gave.
+    fn end(&self) {
+        let inner = &self.inner;
+        let count = inner.hosts.borrow().len();
+        (0..count).for_each(|index| self.stop(index));
+        inner.phase.set(Phase::Over);
+        inner.orders.borrow_mut().clear();
+        // Closures may hold clones of this simulation. Destructors may call it.
+        let later = inner.later.take();
+        let mains: Vec<_> = inner.hosts.borrow_mut().drain(..).collect();
+        drop((later, mains));
+    }
+
+    /// Takes what programs have ended. Tells whether all clients are done.
+    fn look_at_ends(&self) -> Result<bool, Failure> {
+        let ends = ENDS.take();
+        if ends.is_empty() {
+            return Ok(false);
+        }
+        for (index, end) in ends {
+            if let Some(error) = end {
+                return Err(self.failure(Some(index), &error));
+            }
+            self.inner.hosts.borrow_mut()[index].is_done = true;
+        }
+        let hosts = self.inner.hosts.borrow();
+        let mut clients = hosts.iter().filter(|host| host.main.is_client());
+        let over = clients.all(|client| client.is_done);
+        drop(hosts);
+        if over {
+            self.look_at_panics()?;
+        }
+        Ok(over)
+    }
+
+    fn look_at_panics(&self) -> Result<(), Failure> {
+        let panicked = |(index, host): (usize, &super::Slot)| {
+            let panics = host.machine.as_ref()?.take_panics();
+            Some((index, panics.into_iter().next()?))
+        };
+        let first = self
+            .inner
+            .hosts
+            .borrow()
+            .iter()
+            .enumerate()
+            .find_map(panicked);
+        match first {
+            Some((index, task)) => {
+                let what = format!("{task}, panicked, and nobody joins it");
+                Err(self.failure(Some(index), &what))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn failure(&self, host: Option<usize>, what: &str) -> Failure {
+        let hosts = self.inner.hosts.borrow();
+        let mut waits = String::new();
+        for (index, other) in hosts.iter().enumerate() {
+            // If one host failed, the others mostly say nothing.
+            if host.is_some_and(|host| host != index) {
+                continue;
+            }
+            match &other.machine {
+                Some(machine) => {
+                    let dump = as_host(index, || machine.handle().dump());
+                    let dump: Vec<String> = dump.into_iter().map(String::from).collect();
+                    let state = if other.is_paused { ", paused" } else { "" };
+                    waits += &tasks(&other.name, state, &dump);
+                }
+                None => waits += &tasks(&other.name, ", crashed", &[]),
+            }
+        }
+        Failure {
+            seed: self.seed(),
+            elapsed: self.elapsed(),
+            host: host.map(|host| hosts[host].name.clone()),
+            what: what.to_owned(),
+            waits,
+        }
+    }
+}
+
+/// Runs a host's program on a thread of its runtime, and tells how it ended.
+async fn bring(index: usize) {
+    let Some(program) = spawn_program(index) else {
+        return;
+    };
+    let end = program.await.unwrap_or_else(|error| Some(in_words(error)));
+    ENDS.with_borrow_mut(|ends| ends.push((index, end)));
+}
+
+fn spawn_program(index: usize) -> Option<JoinHandle<End>> {
+    let program = PROGRAMS.with_borrow_mut(|programs| programs.remove(&index))?;
+    Some(Task::new().name("main").spawn_local(program))
+}
+
+fn in_words(error: JoinError) -> String {
+    match error.try_into_panic() {
+        Ok(payload) => {
+            let text = payload.downcast_ref::<&str>().copied();
+            let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+            format!(
+                "its program panicked: {}",
+                text.unwrap_or("not with a text")
+            )
+        }
+        Err(_) => "its program was cancelled".to_owned(),
+    }
+}

@@ -1,0 +1,162 @@
+//! What all hosts of a simulation share, and which of them runs now.
+//!
+//! # How it works
+//!
+//! A simulation has one thread. The thread-local `WORLD` has the network, the descriptors and the
+//! clocks. The thread-local `HOST` says which host runs: the driver (`sim.rs`) sets it around each
+//! step of a host's machine. The functions of `kernel.rs` ask both.
+//!
+//! *Invariant*: at most one host runs at a time, and no borrow of the world is alive while code of
+//! the user runs. The functions of the seam borrow it, call the network, and give it back before
+//! they return. So a step may make any call.
+//!
+//! `HOST` has no destructor and needs none of the allocator, so a function that only asks for it
+//! may run in a signal handler, and when the thread ends.
+//!
+//! # What still differs between two runs of a seed
+//!
+//! - Addresses of memory, and so the order of a map with addresses as keys.
+//! - The keys of std's hash maps, if the thread made a hash map before the simulation. Each thread
+//!   that [`check()`](crate::check()) starts is fresh.
+//! - Ids of threads and of the process; the number of CPUs; environment variables.
+//! - Files, pipes, processes and terminals: they are the system's.
+//! - What C libraries do that were linked dynamically, and system calls without libc.
+//! - Statics that outlive a run, such as a counter of the program. `futures::select!` has one, from
+//!   which it draws its order; `select_biased!` has none.
+//!
+//! A real thread inside a host is refused. So are Unix sockets, for now.
+//!
+//! # What hosts share
+//!
+//! All hosts are in one process and on one thread. So they share statics, thread-locals, the
+//! current directory and the environment. A crash does not reset these. A socket that outlives the
+//! run is closed already: its number may be that of another one in the next run on this thread.
+
+use std::{
+    cell::{Cell, RefCell},
+    hash::RandomState,
+    rc::Rc,
+};
+
+use crate::{
+    kernel::Files,
+    network::{HostId, Network},
+    rng::Rng,
+};
+
+thread_local! {
+    static HOST: Cell<Option<usize>> = const { Cell::new(None) };
+    static WORLD: RefCell<Option<Rc<RefCell<World>>>> = const { RefCell::new(None) };
+}
+
+/// Stands for a host where only random bytes are asked for.
+const NOBODY: usize = usize::MAX;
+
+/// See the module's head.
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) net: Network,
+    pub(crate) files: Files,
+    pub(crate) hosts: Vec<Host>,
+    random: Rng,
+}
+
+/// A host, as its system calls see it.
+#[derive(Debug)]
+pub(crate) struct Host {
+    pub(crate) id: HostId,
+    pub(crate) up: bool,
+    /// What its calendar is ahead of the true time, in nanoseconds.
+    pub(crate) skew: i64,
+    /// A call that slept has moved its clock to this time: it takes no step before.
+    pub(crate) busy_until: u64,
+    /// Events that its epoll descriptors were told of so far.
+    pub(crate) edges: u64,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64) -> Self {
+        let mut rng = Rng::new(seed);
+        Self {
+            net: Network::new(rng.next_u64()),
+            files: Files::default(),
+            hosts: Vec::new(),
+            random: Rng::new(rng.next_u64()),
+        }
+    }
+
+    /// The time that a host's clocks show, in nanoseconds since the begin.
+    pub(crate) fn now(&self, host: usize) -> u64 {
+        self.net.now().max(self.hosts[host].busy_until)
+    }
+
+    /// A blocking call of the host sleeps. Its clock goes on, and it takes no step until then.
+    pub(crate) fn sleeps(&mut self, host: usize, until: u64) {
+        let busy_until = &mut self.hosts[host].busy_until;
+        *busy_until = until.max(*busy_until);
+    }
+
+    pub(crate) fn fill_random(&mut self, bytes: &mut [u8]) {
+        for chunk in bytes.chunks_mut(8) {
+            let word = self.random.next_u64().to_le_bytes();
+            chunk.copy_from_slice(&word[..chunk.len()]);
+        }
+    }
+}
+
+/// Makes `world` that of this thread until the guard is dropped. None if a simulation runs here.
+pub(crate) fn install(world: &Rc<RefCell<World>>) -> Option<Installed> {
+    WORLD.with_borrow_mut(|place| {
+        place.is_none().then(|| {
+            *place = Some(world.clone());
+            Installed(())
+        })
+    })
+}
+
+/// See [`install`]. What is left of its descriptors answers `EBADF` afterwards.
+pub(crate) struct Installed(());
+
+impl Drop for Installed {
+    fn drop(&mut self) {
+        let world = WORLD.try_with(|place| place.borrow_mut().take());
+        drop(world);
+    }
+}
+
+/// Gives this thread's hash maps keys from the seed, unless they have keys already.
+pub(crate) fn seed_hash_maps(world: &Rc<RefCell<World>>) {
+    if let Some(_installed) = install(world) {
+        as_host(NOBODY, || drop(RandomState::new()));
+    }
+}
+
+/// Runs `f` as code of a host.
+pub(crate) fn as_host<R>(host: usize, f: impl FnOnce() -> R) -> R {
+    struct Back(Option<usize>);
+    impl Drop for Back {
+        fn drop(&mut self) {
+            HOST.set(self.0);
+        }
+    }
+    let _back = Back(HOST.replace(Some(host)));
+    f()
+}
+
+/// The world of this thread, if it has one.
+pub(crate) fn with<R>(f: impl FnOnce(&mut World) -> R) -> Option<R> {
+    let world = WORLD.try_with(|place| place.borrow().clone()).ok()??;
+    let mut world = world.borrow_mut();
+    Some(f(&mut world))
+}
+
+/// The host that runs now.
+pub(crate) fn current_host() -> Option<usize> {
+    HOST.get()
+}
+
+/// The world and the host that runs now, if one does.
+pub(crate) fn with_host<R>(f: impl FnOnce(&mut World, usize) -> R) -> Option<R> {
+    let host = HOST.get()?;
+    with(|world| f(world, host))
+}

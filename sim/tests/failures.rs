@@ -1,0 +1,297 @@
+//! What a run says when it fails, and how mistakes in a test are told.
+#![cfg(target_os = "linux")]
+
+use std::{
+    future::pending,
+    io,
+    panic::{AssertUnwindSafe, catch_unwind},
+    rc::Rc,
+    time::Duration,
+};
+
+use ws::{net::TcpListener, time::sleep};
+use ws_sim::{Failure, Sim};
+
+fn text_of_panic(f: impl FnOnce()) -> String {
+    let payload = catch_unwind(AssertUnwindSafe(f)).expect_err("it panics");
+    match payload.downcast::<String>() {
+        Ok(text) => *text,
+        Err(payload) => payload.downcast_ref::<&str>().expect("a text").to_string(),
+    }
+}
+
+fn failure(sim: &Sim) -> Failure {
+    sim.run().expect_err("it fails")
+}
+
+#[test]
+fn a_client_that_waits_for_ever() {
+    let sim = Sim::new(7);
+    sim.host("server", || async {
+        let listener = TcpListener::bind("0.0.0.0:7").await?;
+        listener.accept().await.map(drop)
+    });
+    sim.client("client", async {
+        sleep(Duration::from_secs(3)).await;
+        pending::<()>().await;
+    });
+    let failure = failure(&sim);
+    let text = failure.to_string();
+    assert!(
+        text.starts_with("nothing can go on, and a client is not done, after 3s"),
+        "{text}"
+    );
+    assert!(
+        text.contains("host \"client\"\n") && text.contains("\"main\""),
+        "{text}"
+    );
+    assert!(
+        text.contains("host \"server\"\n") && text.contains("waits for"),
+        "{text}"
+    );
+    assert!(text.ends_with("\nseed: 7"), "{text}");
+    assert_eq!((failure.seed(), failure.host()), (7, None));
+    assert_eq!(failure.elapsed(), Duration::from_secs(3));
+}
+
+#[test]
+fn an_error_of_a_client_and_of_a_host() {
+    let sim = Sim::new(1);
+    sim.client("client", async {
+        sleep(Duration::from_secs(1)).await;
+        Err::<(), _>(io::Error::other("no such key"))
+    });
+    let text = failure(&sim).to_string();
+    assert!(
+        text.starts_with("host \"client\": no such key, after 1s of"),
+        "{text}"
+    );
+
+    let sim = Sim::new(1);
+    sim.host("server", || async { Err::<(), _>("no disk") });
+    sim.client("client", async { sleep(Duration::from_secs(1)).await });
+    let failure = failure(&sim);
+    assert_eq!(failure.host(), Some("server"));
+    assert!(
+        failure.to_string().contains("no disk, after 0ns"),
+        "{failure}"
+    );
+}
+
+#[test]
+fn a_panic_of_a_program_and_of_a_task() {
+    let sim = Sim::new(1);
+    sim.client("client", async {
+        sleep(Duration::from_secs(2)).await;
+        assert_eq!(1, 2, "planted");
+    });
+    let text = failure(&sim).to_string();
+    assert!(
+        text.starts_with("host \"client\": its program panicked: "),
+        "{text}"
+    );
+    assert!(
+        text.contains("planted") && text.contains("after 2s of"),
+        "{text}"
+    );
+
+    let sim = Sim::new(1);
+    sim.host("server", || async {
+        drop(ws::spawn(async {
+            sleep(Duration::from_secs(5)).await;
+            panic!("planted");
+        }));
+        pending::<()>().await;
+    });
+    sim.client("client", async { sleep(Duration::from_secs(60)).await });
+    let failure = failure(&sim);
+    let text = failure.to_string();
+    assert_eq!(failure.host(), Some("server"));
+    assert!(
+        text.contains("panicked, and nobody joins it, after 5s of"),
+        "{text}"
+    );
+    assert!(text.contains("sim/tests/failures.rs:"), "{text}");
+}
+
+#[test]
+fn a_panic_that_somebody_joins_is_theirs() {
+    let sim = Sim::new(1);
+    sim.client("client", async {
+        assert!(ws::spawn(async { panic!("planted") }).await.is_err());
+    });
+    sim.run().unwrap();
+}
+
+#[test]
+fn a_panic_of_a_fault_ends_all_hosts() {
+    let dropped = Rc::new(());
+    let sim = Sim::new(1);
+    sim.host("server", {
+        let dropped = dropped.clone();
+        move || {
+            let dropped = dropped.clone();
+            async move {
+                let _listener = TcpListener::bind("0.0.0.0:7").await.unwrap();
+                pending::<()>().await;
+                drop(dropped);
+            }
+        }
+    });
+    sim.client("client", pending::<()>());
+    sim.after(Duration::from_secs(1), |_| panic!("planted"));
+    let text = text_of_panic(|| drop(sim.run()));
+    assert_eq!(text, "planted");
+    assert_eq!(Rc::strong_count(&dropped), 1, "nothing is left of the host");
+    // And the thread is free for another one.
+    let sim = Sim::new(2);
+    sim.client("client", async {});
+    sim.run().unwrap();
+}
+
+#[test]
+fn a_program_that_never_ends() {
+    let sim = Sim::builder().time_limit(Duration::from_secs(60)).build();
+    sim.client("client", async {
+        loop {
+            sleep(Duration::from_secs(1)).await;
+        }
+        #[allow(unreachable_code)]
+        ()
+    });
+    let failure_ = failure(&sim);
+    let text = failure_.to_string();
+    assert!(
+        text.starts_with("the limit of 60s of simulated time is reached"),
+        "{text}"
+    );
+    assert_eq!(failure_.elapsed(), Duration::from_secs(60));
+
+    let sim = Sim::builder().event_limit(1_000).build();
+    sim.client("client", async {
+        loop {
+            ws::task::yield_now().await;
+        }
+        #[allow(unreachable_code)]
+        ()
+    });
+    let text = failure(&sim).to_string();
+    assert!(
+        text.starts_with("the limit of 1000 steps is reached, after 0ns"),
+        "{text}"
+    );
+    assert!(text.contains("\"main\""), "{text}");
+}
+
+#[test]
+fn mistakes_are_told() {
+    let sim = Sim::new(1);
+    sim.host("a", || async {});
+    let text = text_of_panic(|| sim.host("a", || async {}));
+    assert!(
+        text.contains("\"a\" exists already: give this one another name"),
+        "{text}"
+    );
+    let text = text_of_panic(|| sim.crash("b"));
+    assert_eq!(text, "no host is named \"b\": the hosts are [\"a\"]");
+    let text = text_of_panic(|| sim.partition(["a"], ["c"]));
+    assert_eq!(text, "no host is named \"c\": the hosts are [\"a\"]");
+    let text = failure(&sim).to_string();
+    assert!(text.contains("add one with `Sim::client`"), "{text}");
+    let text = text_of_panic(|| drop(sim.run()));
+    assert!(text.contains("runs once: make another `Sim`"), "{text}");
+    let text = text_of_panic(|| sim.client("late", async {}));
+    assert!(text.contains("comes after the run"), "{text}");
+
+    let sim = Sim::new(1);
+    sim.client("c", async {});
+    let text = text_of_panic(|| sim.restart("c"));
+    assert!(
+        text.contains("is a client, whose program runs once"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_simulation_in_a_simulation() {
+    let sim = Sim::new(1);
+    sim.client("client", async {
+        let inner = Sim::new(2);
+        inner.client("client", async {});
+        let _ = inner.run();
+    });
+    let text = failure(&sim).to_string();
+    assert!(text.contains("start another one after its end"), "{text}");
+}
+
+#[test]
+fn a_seed_that_fails_is_named() {
+    let check = || {
+        ws_sim::check(0..1_000, |sim| {
+            let seed = sim.seed();
+            sim.client("client", async move { assert!(seed < 17, "planted") });
+        });
+    };
+    let text = text_of_panic(check);
+    assert!(text.contains("planted"), "{text}");
+    let line = "replay it: WS_SEED=17 cargo test a_seed_that_fails_is_named";
+    assert!(text.ends_with(line), "{text}");
+}
+
+#[test]
+fn a_mistake_in_the_set_up_names_its_seed() {
+    let text = text_of_panic(|| {
+        ws_sim::check(3..4, |sim| {
+            sim.client("a", async {});
+            sim.client("a", async {});
+        });
+    });
+    assert!(text.contains("exists already"), "{text}");
+    assert!(text.contains("WS_SEED=3 cargo test a_mistake"), "{text}");
+}
+
+/// Runs a test of this file in a process of its own, with `WS_SEED`. Its output, and whether it
+/// succeeded.
+fn child(test: &str, seed: &str) -> (String, bool) {
+    let out = std::process::Command::new(std::env::current_exe().unwrap())
+        .args([test, "--exact", "--nocapture", "--include-ignored"])
+        .env("WS_SEED", seed)
+        .output()
+        .unwrap();
+    let text = [out.stdout, out.stderr].concat();
+    (String::from_utf8(text).unwrap(), out.status.success())
+}
+
+#[test]
+#[ignore = "it is the child of the next one"]
+fn tells_its_seeds_and_starts_a_thread() {
+    ws_sim::check(0..3, |sim| {
+        let line = format!("seed: {};\n", sim.seed());
+        sim.client("client", async move {
+            io::Write::write_all(&mut io::stdout(), line.as_bytes()).unwrap();
+            std::thread::Builder::new()
+                .spawn(|| {})
+                .expect_err("it is refused");
+        });
+    });
+}
+
+#[test]
+fn ws_seed_replays_one_seed() {
+    let test = "tells_its_seeds_and_starts_a_thread";
+    let (text, succeeds) = child(test, "1234567");
+    assert!(succeeds, "{text}");
+    assert_eq!(text.matches("seed: ").count(), 1, "{text}");
+    assert!(text.contains("seed: 1234567;"), "{text}");
+    let refused = "ws-sim: a simulated host starts a thread";
+    assert!(
+        text.contains(refused) && text.contains("use ws::spawn_blocking"),
+        "{text}"
+    );
+    let (text, succeeds) = child(test, "seven");
+    assert!(!succeeds, "{text}");
+    assert!(
+        text.contains("WS_SEED is \"seven\": give a number from 0 to"),
+        "{text}"
+    );
+}

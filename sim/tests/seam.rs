@@ -1,0 +1,292 @@
+//! Calls of libc inside a host, as C code and libraries other than the runtime make them.
+#![cfg(target_os = "linux")]
+#![allow(unsafe_code)]
+
+use std::{
+    io::{self, IoSlice, Read, Write},
+    mem::MaybeUninit,
+    net::UdpSocket,
+    os::fd::{AsRawFd, FromRawFd, OwnedFd},
+    time::Duration,
+};
+
+use libc::{
+    EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, EPOLLET, EPOLLIN, EPOLLONESHOT, EPOLLOUT, c_int,
+};
+use socket2::{MaybeUninitSlice, SockRef};
+use ws::time::sleep;
+use ws_sim::Sim;
+
+/// Runs `f` in a host.
+fn in_host(f: impl AsyncFnOnce() + 'static) {
+    let sim = Sim::new(1);
+    sim.client("host", async move { f().await });
+    sim.run().unwrap();
+}
+
+/// A packet within a host has arrived after this time.
+async fn arrival() {
+    sleep(Duration::from_micros(1)).await;
+}
+
+fn pair() -> (UdpSocket, UdpSocket) {
+    let (a, b) = (
+        UdpSocket::bind("127.0.0.1:0").unwrap(),
+        UdpSocket::bind("127.0.0.1:0").unwrap(),
+    );
+    a.connect(b.local_addr().unwrap()).unwrap();
+    b.connect(a.local_addr().unwrap()).unwrap();
+    (a, b)
+}
+
+fn errno(answer: c_int) -> Option<i32> {
+    assert_eq!(answer, -1);
+    io::Error::last_os_error().raw_os_error()
+}
+
+struct Epoll(OwnedFd);
+
+impl Epoll {
+    fn new() -> Self {
+        // SAFETY: it takes no pointers, and gives a new descriptor.
+        unsafe { Self(OwnedFd::from_raw_fd(libc::epoll_create1(0))) }
+    }
+
+    fn control(&self, call: c_int, fd: c_int, events: c_int, data: u64) -> c_int {
+        let mut event = libc::epoll_event {
+            events: events as u32,
+            u64: data,
+        };
+        // SAFETY: the event is valid.
+        unsafe { libc::epoll_ctl(self.0.as_raw_fd(), call, fd, &mut event) }
+    }
+
+    fn ready(&self) -> Vec<(u64, c_int)> {
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; 8];
+        // SAFETY: there is room for 8 events.
+        let count = unsafe { libc::epoll_wait(self.0.as_raw_fd(), events.as_mut_ptr(), 8, 0) };
+        let events = &events[..usize::try_from(count).unwrap()];
+        let known = EPOLLIN | EPOLLOUT;
+        events
+            .iter()
+            .map(|one| (one.u64, one.events as c_int & known))
+            .collect()
+    }
+}
+
+#[test]
+fn epoll_reports_levels_edges_and_single_shots() {
+    in_host(async || {
+        let (a, b) = pair();
+        let (level, edge, once) = (Epoll::new(), Epoll::new(), Epoll::new());
+        let fd = b.as_raw_fd();
+        assert_eq!(level.control(EPOLL_CTL_ADD, fd, EPOLLIN, 1), 0);
+        assert_eq!(edge.control(EPOLL_CTL_ADD, fd, EPOLLIN | EPOLLET, 2), 0);
+        assert_eq!(
+            once.control(EPOLL_CTL_ADD, fd, EPOLLIN | EPOLLONESHOT, 3),
+            0
+        );
+        assert!(level.ready().is_empty() && edge.ready().is_empty() && once.ready().is_empty());
+        a.send(b"x").unwrap();
+        assert!(level.ready().is_empty(), "it is on its way");
+        arrival().await;
+        for _ in 0..2 {
+            assert_eq!(level.ready(), [(1, EPOLLIN)]);
+        }
+        assert_eq!(edge.ready(), [(2, EPOLLIN)]);
+        assert_eq!(edge.ready(), []);
+        assert_eq!(once.ready(), [(3, EPOLLIN)]);
+        a.send(b"y").unwrap();
+        arrival().await;
+        assert_eq!(edge.ready(), [(2, EPOLLIN)]);
+        assert_eq!(once.ready(), []);
+        // A change reports what is so now.
+        assert_eq!(
+            once.control(EPOLL_CTL_MOD, fd, EPOLLIN | EPOLLONESHOT, 4),
+            0
+        );
+        assert_eq!(once.ready(), [(4, EPOLLIN)]);
+        assert_eq!(
+            edge.control(EPOLL_CTL_MOD, fd, EPOLLIN | EPOLLOUT | EPOLLET, 5),
+            0
+        );
+        assert_eq!(edge.ready(), [(5, EPOLLIN | EPOLLOUT)]);
+        for _ in 0..2 {
+            b.recv(&mut [0]).unwrap();
+        }
+        assert_eq!(level.ready(), []);
+        a.send(b"z").unwrap();
+        arrival().await;
+        assert_eq!(level.control(EPOLL_CTL_DEL, fd, 0, 0), 0);
+        assert_eq!(level.ready(), []);
+        // One that is closed is watched no more.
+        drop(b);
+        assert_eq!(edge.ready(), []);
+    });
+}
+
+#[test]
+fn mistakes_with_epoll_are_those_of_linux() {
+    in_host(async || {
+        let (a, _b) = pair();
+        let epoll = Epoll::new();
+        let (fd, itself) = (a.as_raw_fd(), epoll.0.as_raw_fd());
+        assert_eq!(
+            errno(epoll.control(EPOLL_CTL_MOD, fd, EPOLLIN, 1)),
+            Some(libc::ENOENT)
+        );
+        assert_eq!(
+            errno(epoll.control(EPOLL_CTL_DEL, fd, EPOLLIN, 1)),
+            Some(libc::ENOENT)
+        );
+        assert_eq!(epoll.control(EPOLL_CTL_ADD, fd, EPOLLIN, 1), 0);
+        assert_eq!(
+            errno(epoll.control(EPOLL_CTL_ADD, fd, EPOLLIN, 1)),
+            Some(libc::EEXIST)
+        );
+        assert_eq!(
+            errno(epoll.control(EPOLL_CTL_ADD, itself, EPOLLIN, 1)),
+            Some(libc::EINVAL)
+        );
+        // A real descriptor: standard output.
+        assert_eq!(
+            errno(epoll.control(EPOLL_CTL_ADD, 1, EPOLLIN, 1)),
+            Some(libc::EPERM)
+        );
+        let mut event = libc::epoll_event { events: 0, u64: 0 };
+        // SAFETY: there is room for one event.
+        let waits = unsafe { libc::epoll_wait(itself, &mut event, 1, -1) };
+        assert_eq!(errno(waits), Some(libc::EDEADLK));
+    });
+}
+
+#[test]
+fn an_eventfd_counts() {
+    in_host(async || {
+        // SAFETY: it takes no pointers, and gives a new descriptor.
+        let fd = unsafe { OwnedFd::from_raw_fd(libc::eventfd(0, libc::EFD_NONBLOCK)) };
+        let epoll = Epoll::new();
+        assert_eq!(
+            epoll.control(EPOLL_CTL_ADD, fd.as_raw_fd(), EPOLLIN | EPOLLET, 9),
+            0
+        );
+        let mut file = std::fs::File::from(fd);
+        let mut count = [0; 8];
+        let empty = file.read(&mut count).unwrap_err();
+        assert_eq!(empty.kind(), io::ErrorKind::WouldBlock);
+        for add in [2_u64, 3] {
+            file.write_all(&add.to_ne_bytes()).unwrap();
+        }
+        assert_eq!(epoll.ready(), [(9, EPOLLIN)]);
+        file.read_exact(&mut count).unwrap();
+        assert_eq!(u64::from_ne_bytes(count), 5);
+        assert_eq!(epoll.ready(), []);
+    });
+}
+
+#[test]
+fn poll_looks_and_does_not_wait() {
+    in_host(async || {
+        let (a, b) = pair();
+        let look = |timeout| {
+            let events = libc::POLLIN | libc::POLLOUT;
+            let mut one = libc::pollfd {
+                fd: b.as_raw_fd(),
+                events,
+                revents: 0,
+            };
+            // SAFETY: it is one entry.
+            let count = unsafe { libc::poll(&mut one, 1, timeout) };
+            (count, one.revents)
+        };
+        assert_eq!(look(0), (1, libc::POLLOUT));
+        a.send(b"x").unwrap();
+        arrival().await;
+        assert_eq!(look(1_000), (1, libc::POLLIN | libc::POLLOUT));
+        let mut gone = libc::pollfd {
+            fd: 1 << 29,
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        // SAFETY: it is one entry.
+        assert_eq!(unsafe { libc::poll(&mut gone, 1, 0) }, 1);
+        assert_eq!(gone.revents, libc::POLLNVAL);
+    });
+}
+
+#[test]
+fn flags_of_receives_are_those_of_linux() {
+    in_host(async || {
+        let (a, b) = pair();
+        SockRef::from(&a)
+            .send_vectored(&[IoSlice::new(b"long"), IoSlice::new(b"er")])
+            .unwrap();
+        arrival().await;
+        let socket = SockRef::from(&b);
+        let mut buffer = [MaybeUninit::new(0); 4];
+        let flags = libc::MSG_PEEK | libc::MSG_TRUNC;
+        assert_eq!(
+            socket.recv_with_flags(&mut buffer, flags).unwrap(),
+            6,
+            "its whole length"
+        );
+        assert_eq!(b.peek(&mut [0; 4]).unwrap(), 4);
+        let mut waits: c_int = 0;
+        // SAFETY: this request writes a number.
+        unsafe { libc::ioctl(b.as_raw_fd(), libc::FIONREAD, &mut waits) };
+        assert_eq!(waits, 6);
+        let (mut first, mut second) = ([MaybeUninit::new(0); 1], [MaybeUninit::new(0); 3]);
+        let mut buffers = [
+            MaybeUninitSlice::new(&mut first),
+            MaybeUninitSlice::new(&mut second),
+        ];
+        let (len, flags, from) = socket.recv_from_vectored(&mut buffers).unwrap();
+        assert_eq!((len, flags.is_truncated()), (4, true));
+        assert_eq!(from.as_socket(), Some(a.local_addr().unwrap()));
+        // SAFETY: all of them were initialised from the begin.
+        let bytes = [first[0], second[0], second[1], second[2]].map(|b| unsafe { b.assume_init() });
+        assert_eq!(&bytes, b"long");
+        // The rest is lost.
+        let none = socket
+            .recv_with_flags(&mut buffer, libc::MSG_DONTWAIT)
+            .unwrap_err();
+        assert_eq!(none.kind(), io::ErrorKind::WouldBlock);
+        let none = socket
+            .recv_with_flags(&mut buffer, libc::MSG_OOB)
+            .unwrap_err();
+        assert_eq!(none.raw_os_error(), Some(libc::EINVAL));
+    });
+}
+
+#[test]
+fn two_numbers_of_one_socket_share_its_flags() {
+    in_host(async || {
+        let (a, b) = pair();
+        let again = b.try_clone().unwrap();
+        assert_ne!(again.as_raw_fd(), b.as_raw_fd());
+        again.set_nonblocking(true).unwrap();
+        let none = b.recv(&mut [0]).unwrap_err();
+        assert_eq!(none.kind(), io::ErrorKind::WouldBlock);
+        drop(b);
+        a.send(b"x").unwrap();
+        arrival().await;
+        assert_eq!(again.recv(&mut [0]).unwrap(), 1);
+    });
+}
+
+#[test]
+fn outside_of_a_host_all_is_the_systems() {
+    let (a, b) = pair();
+    a.send(b"real").unwrap();
+    let mut buffer = [0; 8];
+    assert_eq!(b.recv(&mut buffer).unwrap(), 4);
+    assert!(b.as_raw_fd() < 1 << 28);
+    let (mut left, mut right) = std::os::unix::net::UnixStream::pair().unwrap();
+    left.write_all(b"pair").unwrap();
+    right.read_exact(&mut buffer[..4]).unwrap();
+    let epoll = Epoll::new();
+    assert_eq!(epoll.control(EPOLL_CTL_ADD, a.as_raw_fd(), EPOLLOUT, 7), 0);
+    assert_eq!(epoll.ready(), [(7, EPOLLOUT)]);
+    let local = std::net::ToSocketAddrs::to_socket_addrs("localhost:80");
+    assert!(local.unwrap().all(|addr| addr.ip().is_loopback()));
+}
