@@ -40,7 +40,6 @@ use crate::{
     runtime::{BuildError, Builder, Handle, Runtime},
     sched::{
         self, Shared,
-        shutdown::Wait,
         stepped::{Hand, Thread},
     },
     timer::Clock,
@@ -210,7 +209,7 @@ impl Machine {
     /// If it is called by one of its own tasks.
     pub fn end(self) {
         let shared = self.handle().shared().clone();
-        context::as_another_thread(|| shared.shut_down(Wait::Not));
+        context::as_another_thread(|| shared.end(None));
         while self.step(|_| 0) {}
         self.runtime.shutdown_background();
     }

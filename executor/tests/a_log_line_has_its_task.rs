@@ -109,15 +109,18 @@ fn a_line_has_the_task_that_logs_it() {
 fn a_line_of_the_crate_log_has_its_own_target() {
     let runtime = runtime(1, Level::Sparse);
     runtime.block_on(async {
-        let record = log::Record::builder()
-            .args(format_args!("it took {} s", 2))
-            .level(log::Level::Warn)
-            .target("sqlx::query")
-            .module_path(Some("sqlx_core::logger"))
-            .file(Some("src/logger.rs"))
-            .line(Some(142))
-            .build();
-        tracing_log::format_trace(&record).unwrap();
+        // One statement, for as long as the arguments are there.
+        tracing_log::format_trace(
+            &log::Record::builder()
+                .args(format_args!("it took {} s", 2))
+                .level(log::Level::Warn)
+                .target("sqlx::query")
+                .module_path(Some("sqlx_core::logger"))
+                .file(Some("src/logger.rs"))
+                .line(Some(142))
+                .build(),
+        )
+        .unwrap();
         tracing::info!(target: "log", { rows = 7 }, "by hand");
         tracing::info!(target: "another", { log.target = "a", log.file = "b" }, "by hand");
     });

@@ -10,8 +10,8 @@
 //! - A subscriber that panics at all of this changes nothing for the task (S6).
 //!
 //! Seen to fail with each of these: the carrier of a `spawn_pinned` has a span; `close` in
-//! `cell/raw.rs` left out; the drop of a waker not told; `report` left out in `console/on.rs`; there,
-//! the future of a `block_on` dropped outside of `enter`, or closed before; no drop of `HidesNext`.
+//! `cell/raw.rs` left out; the drop of a waker not told. And in `console/on.rs`: `report` left out;
+//! the future of a `block_on` dropped outside of `enter`, or after `close`; no drop of `HidesNext`.
 #![cfg(feature = "console")]
 
 mod common;

@@ -30,8 +30,8 @@
 //! - *A line and its text are overwritten together*, the oldest first. If its first record is gone,
 //!   the rest of it is passed over. So no line has the text of another one.
 //!
-//! The name of a task (`named.rs`) is written in the same way. The place stands for the target
-//! there, and the level is 0.
+//! The name of a task (`named.rs`) is written in the same way. There the place stands for the
+//! target, and the level is 0.
 //!
 //! Rejected: a ring of texts beside those of the records, and the number of its text in a record.
 //! All workers would write that one, under a lock; a text would be gone before its line or after

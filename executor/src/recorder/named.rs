@@ -3,9 +3,9 @@
 //! # How it works
 //!
 //! A recording looks up names in the table of live tasks. A task that has ended is not there. So at
-//! level full, the thread that begins to poll a task with a name writes that name and the place of
-//! the spawn into its ring, before the record of the poll, in the form of a line of a log
-//! (`log.rs`). That is done again when a quarter of the ring was written since. So a poll that is
+//! level full, a worker that begins to poll a task with a name writes that name and the place of
+//! the spawn into its ring. It does so before the record of the poll, in the form of a line of a
+//! log (`log.rs`). It does so again when a quarter of the ring was written since. So a poll that is
 //! in a ring has the name before it, in the same ring, unless it is one of the oldest quarter.
 //!
 //! # What it costs
@@ -13,7 +13,7 @@
 //! - A task without a name: the question whether it has one, at level full alone.
 //! - A task with a name: some three records for each worker that polls it. Whether they are due is
 //!   one look into a table of [`SLOTS`] tasks, which a P has from the first such poll on: 16 KiB.
-//!   Of more tasks than that, the name may be written for each poll.
+//!   With more tasks than that, the name may be written for each poll.
 //! - No memory of its own, for no task: the name lies in the ring, and goes with its polls.
 //!
 //! Rejected:
@@ -30,17 +30,18 @@ use std::cell::{Cell, OnceCell};
 
 use super::Ring;
 
-/// Tasks whose names a P knows to be in its ring. Guessed: more named tasks than a worker polls at
-/// a time.
+/// Tasks whose names a P knows to be in its ring. Guessed: more tasks with names than a worker has.
 const SLOTS: usize = 1024;
 
 /// Which names a P has written lately; see the module's head.
 #[derive(Debug, Default)]
 pub(crate) struct Named {
-    /// A task, and how many records there were when its name was written. The place follows from
-    /// the number of the task.
-    slots: OnceCell<Box<[Cell<(u64, u64)>]>>,
+    /// The slot of a task follows from its number.
+    slots: OnceCell<Box<[Slot]>>,
 }
+
+/// A task, and how many records there were when its name was written.
+type Slot = Cell<(u64, u64)>;
 
 impl Named {
     /// Whether the name of a task is to be written now. If so, it counts as written.

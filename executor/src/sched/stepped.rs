@@ -8,7 +8,6 @@ use std::cell::Cell;
 
 use crate::{
     cell::Task,
-    context,
     permit::{
         env::{Env, PeerEnv},
         phase::ShutdownEnv,
@@ -102,9 +101,11 @@ impl Thread {
     /// Runs `f` as this thread.
     pub(crate) fn within<R>(&self, f: impl FnOnce() -> R) -> R {
         self.busy.set(true);
-        let r = context::with_worker_frame(&self.worker, f);
+        let (mut f, mut result) = (Some(f), None);
+        let above = self.worker.shared().config.above;
+        (above.as_worker)(&self.worker, &mut || result = f.take().map(|f| f()));
         self.busy.set(false);
-        r
+        result.expect("it was called once")
     }
 
     /// One step. False if the thread ends.

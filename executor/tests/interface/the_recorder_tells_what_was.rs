@@ -1,5 +1,5 @@
-//! The flight recorder: what a recording has of marks, spans, wakes, long polls, timers, and names of
-//! tasks that have ended.
+//! The flight recorder: what a recording has of marks, spans, wakes, long polls, timers, and of the
+//! names of tasks that have ended.
 
 use std::{
     pin::pin,
