@@ -19,7 +19,7 @@ use std::{
     time::Duration,
 };
 
-use common::limited;
+use common::{limited, listen_to_log, logged};
 use ws_executor::runtime::{Builder, Runtime, StallPhase, StallReport};
 
 const THRESHOLD: Duration = Duration::from_millis(20);
@@ -183,6 +183,32 @@ fn of_a_stall_that_goes_on_elsewhere() {
             }
             // It had no core for so long that it came there later.
             assert!(attempt < 20, "{begun}\n{goes_on}");
+        }
+    });
+}
+
+/// Where no hook takes it, that is in the log.
+#[test]
+fn in_the_log() {
+    limited(|| {
+        listen_to_log();
+        for attempt in 1.. {
+            let builder = Builder::new().workers(1).stall_threshold(THRESHOLD);
+            let runtime = builder.build().unwrap();
+            let (here, there) = UnixStream::pair().unwrap();
+            let name = format!("in the log, {attempt}");
+            let task = ws_executor::task::Builder::new().name(&name);
+            drop(task.spawn_on(async move { deep_in_a_read(&here) }, runtime.handle()));
+            let words = ["WARN", &*name, "phase=Begun"];
+            while logged(&words).is_empty() {
+                std::thread::yield_now();
+            }
+            drop(there);
+            let line = logged(&words).remove(0);
+            if line.contains(" system_call=recvfrom stack=") && line.contains("deep_in_a_read") {
+                break;
+            }
+            assert!(attempt < 20, "{line}");
         }
     });
 }
