@@ -24,6 +24,7 @@ use common::{Gate, limited};
 use ws_executor::{
     runtime::{Builder, Reports, Runtime},
     task,
+    trace::Snapshots,
 };
 
 const CHILD: &str = "WS_TEST_CHILD_OF_REPORTS";
@@ -183,6 +184,28 @@ fn a_stall() {
         };
         let task = builder.spawn_on(reads, runtime.handle());
         runtime.block_on(task).unwrap();
+        String::new()
+    });
+}
+
+// The thread that writes tells it.
+#[test]
+fn a_snapshot_that_cannot_be_written() {
+    let parent = |child| {
+        let (_, lines) = ends_well(child);
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        let start = "ws: a recording could not be written to /proc/none/reports_reach_stderr-";
+        assert!(lines[0].starts_with(start), "{lines:?}");
+        assert!(lines[0].contains("-asked.pftrace: "), "{lines:?}");
+    };
+    with_child("a_snapshot_that_cannot_be_written", parent, || {
+        let builder = Builder::new().workers(1).stall_threshold(None);
+        let builder = builder.shutdown_grace(common::GRACE);
+        let runtime = builder.snapshots(Snapshots::to("/proc/none")).build();
+        let runtime = runtime.unwrap();
+        assert!(runtime.handle().snapshot("asked"));
+        // Its end waits for that thread.
+        drop(runtime);
         String::new()
     });
 }

@@ -437,6 +437,23 @@ mod tests {
         assert!(not_twice.to_string().contains("{ab=\",a=\\\"x\",b=\"\"} "));
     }
 
+    // Also of the second one.
+    #[test]
+    fn a_page_has_the_labels_of_all_its_runtimes() {
+        let metrics = metrics();
+        let page = || {
+            let one = metrics.prometheus().label("a", "1");
+            one.and(metrics.prometheus().label("b", "2"))
+        };
+        for there in ["a", "b", "p", "le"] {
+            let twice = || page().label(there, "").to_string();
+            assert!(std::panic::catch_unwind(twice).is_err(), "{there}");
+        }
+        let text = page().label("c", "3").to_string();
+        let family = "\nws_workers{a=\"1\",c=\"3\"} 2\nws_workers{b=\"2\",c=\"3\"} 2\n";
+        assert!(text.contains(family), "{text}");
+    }
+
     #[test]
     fn each_family_is_on_the_page_once() {
         let metrics = metrics();

@@ -620,6 +620,58 @@ mod tests {
         assert_eq!(recording.to_string(), lines);
     }
 
+    /// What stands behind the kind and the task, for each kind.
+    #[test]
+    fn each_kind_has_its_words() {
+        const BOTH: u64 = 7 << 32 | 25;
+        let with_words = [
+            (EventKind::Steal, BOTH, ", 25 from P 7"),
+            (EventKind::LongPoll, BOTH, ", P 7, for 2.5 ms"),
+            (EventKind::Timers, BOTH, ", 25, 7 us late"),
+            (EventKind::Queued, BOTH, ", 7 for all, 25 in local queues"),
+            (EventKind::ParentStolen, 3, ", P 3"),
+            (EventKind::RunNextStolen, 3, ", P 3"),
+            (EventKind::BranchStolen, 3, ", P 3"),
+            (EventKind::WakeThread, 3, ", P 3"),
+            (EventKind::LongPollEnd, 3, ", P 3"),
+            (EventKind::Stall, 3, ", P 3"),
+            (EventKind::Revoke, 3, ", P 3"),
+            (EventKind::Overflow, 3, ", 3"),
+            (EventKind::Return, 1, ", 1"),
+            (EventKind::Netpoll, 3, ", 3"),
+        ];
+        for &kind in KINDS {
+            let words = with_words.iter().find(|(of, ..)| *of == kind);
+            let (number, words) = words.map_or((1, ""), |&(_, number, words)| (number, words));
+            let event = Event {
+                time: Duration::from_nanos(17),
+                processor: None,
+                kind,
+                task: Some(Id::new(9)),
+                name: None,
+                text: None,
+                number,
+            };
+            let level = if kind == EventKind::Log { " ERROR" } else { "" };
+            let line = format!("          17 ns  no P    {kind:?}{level} task 9{words}");
+            assert_eq!(event.to_string(), line);
+        }
+    }
+
+    #[test]
+    fn a_count_that_has_no_room_is_the_largest() {
+        let newest = Newest {
+            id: 10,
+            ticks: 10,
+            scale: Ticks::Clock.scale(&Clock::stopped()),
+        };
+        for (count, kept) in [(254, 254), (255, 255), (256, 255), (300, 255)] {
+            let words = encode(9, EventKind::Steal, 3, 1 << 32 | count);
+            let event = decode(&[words], None, &newest);
+            assert_eq!(event.number, 1 << 32 | kept);
+        }
+    }
+
     #[test]
     fn a_level_has_a_name() {
         for level in [Level::Off, Level::Sparse, Level::Full] {

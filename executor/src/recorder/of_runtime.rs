@@ -316,6 +316,28 @@ mod tests {
         assert_eq!(since(2), (newest, vec![gap]));
     }
 
+    // Fails if a task has the id of one that was there long before.
+    #[test]
+    fn tasks_that_are_spawned_while_it_reads_have_their_ids() {
+        let clock = Clock::stopped();
+        let recorder = Recorder::new(8 * RECORD, Level::Full, &clock);
+        let ring = recorder.ring(true);
+        // A reader knows of ten.
+        let ids = [10, 1_000_000];
+        for id in ids {
+            recorder.write(&ring, &clock, EventKind::Spawn, id, 0);
+        }
+        let tasks = |events: Vec<Event>| {
+            let tasks = events.into_iter().map(|event| event.task.unwrap().as_u64());
+            tasks.collect::<Vec<_>>()
+        };
+        let new = recorder.since(&clock, 10, iter::once(&ring), &mut Vec::new(), 9);
+        assert_eq!(tasks(new.events), ids);
+        let rings = [(0, &ring)].into_iter();
+        let merged = recorder.merged(&clock, 10, rings, PIECE);
+        assert_eq!(tasks(merged.collect()), ids);
+    }
+
     /// The numbers of the events that are there when the reader begins, and what it lost.
     fn read_in_parts(
         recorder: &Recorder,

@@ -23,7 +23,7 @@
 //! | `json.rs` | how JSON is written |
 //! | `file.rs` | the snapshot |
 //!
-//! Checked by the tests of `file.rs` and of the crate `ws-inspect`.
+//! Checked by the tests below, of `file.rs` and of the crate `ws-inspect`.
 
 mod fields;
 mod file;
@@ -93,5 +93,93 @@ impl Shared {
     /// The stalls that were reported last, the oldest first.
     pub(crate) fn shown_stalls(&self) -> Vec<ShownStall> {
         self.shown.stalls.lock().iter().cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{super::stall::tests::made_up, *};
+    use crate::{
+        cell::Id,
+        runtime::{Builder, Runtime},
+        timer::Clock,
+    };
+
+    /// Its clock stands at 50 ms.
+    fn runtime() -> Runtime {
+        let clock = Clock::stopped();
+        clock.advance(Duration::from_millis(50));
+        Builder::new().workers(1).build_with(clock).unwrap()
+    }
+
+    /// A report of that task is kept.
+    fn keep(runtime: &Runtime, id: u64, phase: StallPhase) {
+        runtime.handle().shared().keep_stall(&StallReport {
+            id: Id::new(id),
+            phase,
+            ..made_up()
+        });
+    }
+
+    /// The tasks of the stalls that are kept, and what was reported of them last.
+    fn kept(runtime: &Runtime) -> Vec<(u64, StallPhase)> {
+        let stalls = runtime.handle().shared().shown_stalls();
+        let row = |stall: ShownStall| (stall.report.id.as_u64(), stall.report.phase);
+        stalls.into_iter().map(row).collect()
+    }
+
+    // The reports of one stall are one row, and its begin is that of the first.
+    #[test]
+    fn a_stall_began_before_its_report() {
+        let runtime = runtime();
+        let shared = runtime.handle().shared();
+        keep(&runtime, 1, StallPhase::Begun);
+        let began = |ns| {
+            let [stall] = &shared.shown_stalls()[..] else {
+                panic!("one stall");
+            };
+            // It has lasted for 20 ms.
+            assert_eq!(
+                Duration::from_nanos(stall.began_ns),
+                Duration::from_millis(ns)
+            );
+        };
+        began(30);
+        shared.time.clock().advance(Duration::from_millis(1));
+        keep(&runtime, 1, StallPhase::GoesOn);
+        began(30);
+    }
+
+    #[test]
+    fn each_stall_of_a_task_is_a_row() {
+        let runtime = runtime();
+        keep(&runtime, 1, StallPhase::Begun);
+        keep(&runtime, 2, StallPhase::Begun);
+        keep(&runtime, 1, StallPhase::GoesOn);
+        keep(&runtime, 1, StallPhase::Ended);
+        let first = [(1, StallPhase::Ended), (2, StallPhase::Begun)];
+        assert_eq!(kept(&runtime), first);
+        keep(&runtime, 1, StallPhase::Begun);
+        let both = [first[0], first[1], (1, StallPhase::Begun)];
+        assert_eq!(kept(&runtime), both);
+        // Nobody told that the first one ended: a runtime that ends tells no more.
+        keep(&runtime, 2, StallPhase::Begun);
+        assert_eq!(kept(&runtime).len(), 4);
+        // What is over does not go on.
+        keep(&runtime, 1, StallPhase::Ended);
+        let third = [both[0], both[1], (1, StallPhase::Ended), both[1]];
+        assert_eq!(kept(&runtime), third);
+        keep(&runtime, 1, StallPhase::GoesOn);
+        assert_eq!(kept(&runtime).len(), 5);
+    }
+
+    #[test]
+    fn the_oldest_stall_goes() {
+        let runtime = runtime();
+        (1..=33).for_each(|id| keep(&runtime, id, StallPhase::Begun));
+        let ids: Vec<_> = kept(&runtime).iter().map(|&(id, _)| id).collect();
+        assert_eq!(ids, (2..=33).collect::<Vec<_>>());
     }
 }

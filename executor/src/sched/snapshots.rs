@@ -315,3 +315,130 @@ fn write(shared: &Shared, path: &Path) -> io::Result<()> {
     }
     written
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        runtime::{Builder, Runtime},
+        sched::shutdown::tests::reported,
+    };
+
+    /// A runtime, and a folder of its own that goes at the end.
+    struct InFolder {
+        runtime: Runtime,
+        dir: PathBuf,
+    }
+
+    impl InFolder {
+        fn new(name: &str) -> Self {
+            let dir = std::env::temp_dir().join(format!("ws-snaps-{}-{name}", process::id()));
+            fs::create_dir_all(&dir).unwrap();
+            let builder = Builder::new().workers(1).snapshots(Snapshots::to(&dir));
+            let runtime = builder.build().unwrap();
+            Self { runtime, dir }
+        }
+
+        fn shared(&self) -> &Shared {
+            self.runtime.handle().shared()
+        }
+
+        /// The names of what is there.
+        fn names(&self) -> Vec<String> {
+            let files = fs::read_dir(&self.dir).unwrap();
+            let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+            let mut names: Vec<_> = names.collect();
+            names.sort_unstable();
+            names
+        }
+    }
+
+    impl Drop for InFolder {
+        fn drop(&mut self) {
+            fs::remove_dir_all(&self.dir).unwrap();
+        }
+    }
+
+    fn now() -> u64 {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        since.unwrap().as_secs()
+    }
+
+    #[test]
+    fn a_name_has_the_program_the_process_the_seconds_and_a_number() {
+        let before = now();
+        let names = [(); 2].map(|()| file_name("of a test"));
+        let after = now();
+        let program = crate::recorder::program();
+        let start = format!("{program}-{}-", process::id());
+        let numbers = names.map(|name| {
+            let rest = name.strip_prefix(&start);
+            let rest = rest.and_then(|rest| rest.strip_suffix("-of-a-test.pftrace"));
+            let (seconds, number) = rest.and_then(|rest| rest.split_once('-')).expect(&name);
+            assert!(
+                (before..=after).contains(&seconds.parse().unwrap()),
+                "{name}"
+            );
+            // The names are in the order of their numbers.
+            assert_eq!(number.len(), 4, "{name}");
+            number.parse::<u64>().unwrap()
+        });
+        assert!(numbers[0] < numbers[1], "{numbers:?}");
+    }
+
+    // No file system takes a name of 300 characters.
+    #[test]
+    fn a_long_reason_is_cut() {
+        let folder = InFolder::new("long");
+        let name = file_name(&"é".repeat(300));
+        let end = format!("-{}.pftrace", "é".repeat(REASON_MAX));
+        assert!(name.ends_with(&end), "{name}");
+        write(folder.shared(), &folder.dir.join(&name)).unwrap();
+        assert_eq!(folder.names(), [name]);
+    }
+
+    // A folder has that name.
+    #[test]
+    fn nothing_is_left_of_a_file_that_gets_no_name() {
+        let folder = InFolder::new("part");
+        let path = folder.dir.join("taken.pftrace");
+        fs::create_dir(&path).unwrap();
+        write(folder.shared(), &path).unwrap_err();
+        assert_eq!(folder.names(), ["taken.pftrace"]);
+    }
+
+    #[test]
+    fn eight_are_kept_by_default() {
+        let folder = InFolder::new("eight");
+        let config = folder.shared().snapshots.config.as_ref().unwrap();
+        for number in 1..=9 {
+            let path = folder.dir.join(number.to_string());
+            File::create(&path).unwrap();
+            folder.shared().keep(path, config.keep);
+        }
+        assert_eq!(folder.names(), ["2", "3", "4", "5", "6", "7", "8", "9"]);
+    }
+
+    #[test]
+    fn failures_are_told_once_a_second() {
+        let folder = InFolder::new("failures");
+        let fails = |name| {
+            let error = io::Error::other("no room");
+            folder.shared().cannot_write(Path::new(name), &error);
+        };
+        loop {
+            let begin = std::time::Instant::now();
+            let lines = reported(|| ["first", "second"].into_iter().for_each(fails));
+            // Else this thread was off its core for too long: once more.
+            if begin.elapsed() < REPORT_EVERY {
+                // What was told at the last try may hold back the first one as well.
+                assert!(lines.len() <= 1, "{lines:?}");
+                if let [line] = &lines[..] {
+                    assert!(line.starts_with("ERROR "), "{line}");
+                    assert!(line.contains("error=no room path=first"), "{line}");
+                    return;
+                }
+            }
+        }
+    }
+}

@@ -482,16 +482,16 @@ fn send(shared: &Shared, stall: &StallReport) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    #[test]
-    fn a_report_says_who_does_what() {
-        let location = Location::caller();
-        let mut stall = StallReport {
+    /// That a task blocks, which the caller's line spawned.
+    #[track_caller]
+    pub(in crate::sched) fn made_up() -> StallReport {
+        StallReport {
             id: Id::new(7),
             name: Some("slow".to_owned()),
-            location,
+            location: Location::caller(),
             phase: StallPhase::Begun,
             kind: StallKind::Blocked,
             running_for: Duration::from_millis(20),
@@ -499,7 +499,13 @@ mod tests {
             suppressed: 0,
             stack: StallStack::none("a test"),
             system_call: None,
-        };
+        }
+    }
+
+    #[test]
+    fn a_report_says_who_does_what() {
+        let mut stall = made_up();
+        let location = stall.location;
         let task = format!("task 7 \"slow\", spawned at {location}, ");
         let words = [
             (

@@ -19,7 +19,7 @@ use std::{
     time::Duration,
 };
 
-use common::limited;
+use common::{limited, listen_to_log, logged};
 use ws_executor::runtime::{Builder, Runtime, StallPhase, StallReport};
 
 const THRESHOLD: Duration = Duration::from_millis(20);
@@ -57,6 +57,12 @@ fn assert_shown(
             assert!(attempt < 20, "{stall}\n{:?}", stall.stack);
             continue;
         }
+        // A viewer keeps it, though the last report has none.
+        let shown = runtime.handle().viewer().stalls();
+        let shown = shown.iter().find(|shown| shown.report.id == stall.id);
+        let kept = &shown.expect("it was reported").report;
+        assert_eq!(kept.phase, StallPhase::Ended);
+        assert!(kept.stack.is_some() && kept.system_call.is_none());
         let text = stall.to_string();
         let mut lines = text.lines();
         assert!(lines.next().unwrap().starts_with("task "), "{text}");
@@ -141,5 +147,68 @@ fn of_a_computation() {
             drop(runtime.spawn(async move { deep_in_a_sum(&stops) }));
             Box::new(move || stop.store(true, Relaxed))
         });
+    });
+}
+
+/// It comes from a lock to a read in the same poll. Each report tells where it is then.
+#[test]
+fn of_a_stall_that_goes_on_elsewhere() {
+    limited(|| {
+        for attempt in 1.. {
+            let (runtime, told) = reporting();
+            let (here, there) = UnixStream::pair().unwrap();
+            let lock = Arc::new(Mutex::new(()));
+            let of_task = lock.clone();
+            let held = lock.lock().unwrap();
+            drop(runtime.spawn(async move {
+                deep_in_a_lock(&of_task);
+                deep_in_a_read(&here);
+            }));
+            let begun = told.recv().unwrap();
+            drop(held);
+            let goes_on = told.recv().unwrap();
+            drop(there);
+            let phases = [begun.phase, goes_on.phase];
+            assert_eq!(phases, [StallPhase::Begun, StallPhase::GoesOn]);
+            let shown = |stall: &StallReport| {
+                let text = stall.to_string();
+                let function = ["deep_in_a_lock", "deep_in_a_read"].map(|it| text.contains(it));
+                (stall.system_call.and_then(|call| call.name()), function)
+            };
+            let seen = (shown(&begun), shown(&goes_on));
+            let lock = (Some("futex"), [true, false]);
+            let read = (Some("recvfrom"), [false, true]);
+            if seen == (lock, read) {
+                break;
+            }
+            // It had no core for so long that it came there later.
+            assert!(attempt < 20, "{begun}\n{goes_on}");
+        }
+    });
+}
+
+/// Where no hook takes it, that is in the log.
+#[test]
+fn in_the_log() {
+    limited(|| {
+        listen_to_log();
+        for attempt in 1.. {
+            let builder = Builder::new().workers(1).stall_threshold(THRESHOLD);
+            let runtime = builder.build().unwrap();
+            let (here, there) = UnixStream::pair().unwrap();
+            let name = format!("in the log, {attempt}");
+            let task = ws_executor::task::Builder::new().name(&name);
+            drop(task.spawn_on(async move { deep_in_a_read(&here) }, runtime.handle()));
+            let words = ["WARN", &*name, "phase=Begun"];
+            while logged(&words).is_empty() {
+                std::thread::yield_now();
+            }
+            drop(there);
+            let line = logged(&words).remove(0);
+            if line.contains(" system_call=recvfrom stack=") && line.contains("deep_in_a_read") {
+                break;
+            }
+            assert!(attempt < 20, "{line}");
+        }
     });
 }

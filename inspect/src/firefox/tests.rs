@@ -156,6 +156,68 @@ fn what_was_not_recorded_is_made_up_for() {
     assert_eq!(made_up(events), expected);
 }
 
+#[test]
+fn a_moment_has_what_its_number_says() {
+    let moments = [
+        ("Steal", "25 from P 7"),
+        ("Timers", "25, 7 us late"),
+        ("Queued", "7 for all, 25 in local queues"),
+        ("RunNextStolen", "P 25"),
+        ("BranchStolen", "P 25"),
+        ("Revoke", "P 25"),
+        ("Overflow", "25"),
+        ("Netpoll", "25"),
+        ("GiveWay", ""),
+    ];
+    let events = (1_u64..).zip(moments).map(|(ms, (kind, _))| {
+        let task = if kind == "Steal" { 7 } else { 0 };
+        json!([ms * MS, 1, kind, task, null, 7, 25])
+    });
+    let events: Vec<_> = events.collect();
+    let expected = (1_u32..).zip(moments).map(|(ms, (kind, text))| {
+        let task = if kind == "Steal" { 7 } else { 0 };
+        seen("P 0", kind, text, task, f64::from(ms), None)
+    });
+    assert_eq!(made_up(events.into()), expected.collect::<Vec<_>>());
+}
+
+// Fails if what has no end is left out.
+#[test]
+fn what_goes_on_is_there_without_an_end() {
+    let events = json!([
+        [MS, 1, "Run", 7],
+        [2 * MS, 1, "SpanBegin", 7, "order", 0, 1],
+        [3 * MS, 1, "Block"],
+        [4 * MS, 2, "Park"],
+        [6 * MS, 0, "LongPoll", 8, null, 0, 10],
+    ]);
+    let expected = [
+        seen("P 0", "poll", "prices", 7, 1.0, None),
+        seen("P 0", "span", "order", 7, 2.0, None),
+        seen("P 0", "blocking call", "", 0, 3.0, None),
+        seen("P 1", "sleeps", "", 0, 4.0, None),
+        seen("P 0", "long poll", "src/main.rs:3:4", 8, 5.0, None),
+    ];
+    assert_eq!(made_up(events), expected);
+}
+
+#[test]
+fn a_profile_says_of_which_process_and_of_when_it_is() {
+    let snapshot = json!({
+        "program": "orders", "pid": 17, "began_ms": 1_234_567,
+        "metrics": { "processors": [{}, {}] },
+    });
+    let profile = profile(snapshot.as_object().unwrap());
+    let profile = serde_json::to_value(&profile).unwrap();
+    assert_eq!(profile["meta"]["startTime"], 1_234_567.0);
+    assert_eq!(profile["meta"]["product"], "orders");
+    for thread in profile["threads"].as_array().unwrap() {
+        assert_eq!(thread["processName"], "orders");
+        let pid = &thread["pid"];
+        assert!(*pid == 17 || *pid == "17", "{pid}");
+    }
+}
+
 // Fails if the snapshot of a program has other names than those above.
 #[test]
 fn a_snapshot_of_a_program_becomes_a_profile() {

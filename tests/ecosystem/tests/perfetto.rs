@@ -56,6 +56,8 @@ struct Moment {
     task: Option<u64>,
     /// Level and target of a line of a log.
     texts: Vec<(String, String)>,
+    /// More about it, but for the task.
+    numbers: Vec<(String, u64)>,
 }
 
 /// Fails if a message has a field that its definition does not know.
@@ -238,6 +240,10 @@ impl Page {
                 texts: (beside.iter())
                     .filter(|(_, annotation)| annotation.has_string_value())
                     .map(|(name, annotation)| (name.clone(), annotation.string_value().to_owned()))
+                    .collect(),
+                numbers: (beside.iter())
+                    .filter(|(name, annotation)| name != "task" && annotation.has_uint_value())
+                    .map(|(name, annotation)| (name.clone(), annotation.uint_value()))
                     .collect(),
             }),
             Type::TYPE_COUNTER => {
@@ -683,6 +689,29 @@ fn what_was_not_recorded_is_made_up_for() {
     recording.whole_since = Duration::from_nanos(1001);
     let page = Page::read(&recording);
     assert!(page.arrows.values().all(|(_, to)| to.is_none()));
+}
+
+#[test]
+fn a_moment_has_what_its_number_says() {
+    use EventKind as Kind;
+    const BOTH: u64 = 7 << 32 | 25;
+    let cases: [(Kind, u64, &[(&str, u64)]); 9] = [
+        (Kind::Steal, BOTH, &[("P", 7), ("tasks", 25)]),
+        (Kind::Timers, BOTH, &[("late_us", 7), ("timers", 25)]),
+        (Kind::Netpoll, 3, &[("sockets", 3)]),
+        (Kind::Overflow, 3, &[("tasks", 3)]),
+        (Kind::RunNextStolen, 3, &[("P", 3)]),
+        (Kind::BranchStolen, 3, &[("P", 3)]),
+        (Kind::WakeThread, 3, &[("P", 3)]),
+        (Kind::Revoke, 3, &[("P", 3)]),
+        (Kind::GiveWay, 3, &[]),
+    ];
+    for (kind, number, expected) in cases {
+        let page = Page::read(&made_up(&[(1, kind, Some(0), number)]));
+        let numbers = page.moments.iter().flat_map(|moment| &moment.numbers);
+        let numbers: Vec<_> = numbers.map(|(name, it)| (name.as_str(), *it)).collect();
+        assert_eq!(numbers, expected, "{kind}");
+    }
 }
 
 /// A task that forks ends its poll at the fork.

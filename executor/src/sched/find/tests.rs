@@ -52,6 +52,7 @@ use crate::{
     },
     policy::constants::{GLOBAL_TICK, NETPOLL_PERIOD, RESCUE_AFTER, TIMER_TICK},
     queue::CAPACITY,
+    recorder::{EventKind, Level},
     runtime::{Builder, Handle, Runtime},
     sched::{
         shutdown::tests::{end, take_started},
@@ -227,7 +228,8 @@ fn a_permit_is_revoked_in_the_middle_of_a_search() {
     let revoked = Revoked::from(&searcher, 0);
     before_a_claim(&runtime, &revoked.1);
     let found = step(&searcher);
-    assert_eq!(searcher.peer().counters.steals.get(), 1);
+    let counters = &searcher.peer().counters;
+    assert_eq!((counters.searches.get(), counters.steals.get()), (1, 1));
     let timed = searcher.p.sampling.stole_at.get();
     assert_eq!(timed, None, "what it stole runs elsewhere");
     assert_parks(&searcher, &found);
@@ -280,6 +282,34 @@ fn a_permit_is_revoked_before_a_branch_is_claimed() {
     assert!(ran, "the branch went back");
     revoked.give_back(&runtime);
     end(runtime, [searcher, computer]);
+}
+
+// Its own and another's.
+#[test]
+fn timers_that_fire_are_counted() {
+    let runtime = runtime();
+    let (worker, other) = (thread(&runtime), thread(&runtime));
+    let timers = || worker.own_peer().counters.timers.get();
+    is_due(&worker, Waker::noop().clone());
+    assert_eq!((worker.fire_own_timers(), timers()), (1, 1));
+    is_due(&other, Waker::noop().clone());
+    is_due(&other, Waker::noop().clone());
+    assert_eq!((worker.fire_all_timers(), timers()), (2, 3));
+    end(runtime, [worker, other]);
+}
+
+#[test]
+fn no_steal_is_timed_where_nothing_is_recorded() {
+    for (level, is_timed) in [(Level::Off, false), (Level::Sparse, true)] {
+        let runtime = runtime();
+        runtime.handle().record(level);
+        let worker = thread(&runtime);
+        // One in eight is.
+        (1..=8).for_each(|steals| worker.time_steal(steals));
+        assert_eq!(worker.p.sampling.stole_at.get().is_some(), is_timed);
+        worker.forget_steal();
+        end(runtime, [worker]);
+    }
 }
 
 /// A pipe that the netpoll watches, and that nobody has written to.
@@ -411,6 +441,29 @@ fn a_permit_is_revoked_while_the_netpoll_is_looked_at() {
     assert_parks(&worker, &found);
     revoked.give_back(&runtime);
     end(runtime, [worker, other]);
+}
+
+/// How many wakers the looks at the netpoll brought, by the recording.
+pub(in crate::sched) fn recorded_netpolls(runtime: &Runtime) -> Vec<u64> {
+    let events = runtime.handle().recording().events.into_iter();
+    let netpolls = events.filter(|event| event.kind == EventKind::Netpoll);
+    netpolls.map(|event| event.number).collect()
+}
+
+#[test]
+fn a_look_at_the_netpoll_that_brings_something_is_recorded() {
+    let runtime = runtime();
+    runtime.handle().record(Level::Full);
+    let worker = thread(&runtime);
+    let mut events = Events::new(&runtime);
+    let look = || context::with_worker_frame(&worker, || worker.look_at_netpoll());
+    look();
+    assert_eq!(recorded_netpolls(&runtime), []);
+    events.bring(Waker::noop());
+    look();
+    assert_eq!(recorded_netpolls(&runtime), [1]);
+    drop(events);
+    end(runtime, [worker]);
 }
 
 #[test]

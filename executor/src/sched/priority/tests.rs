@@ -347,6 +347,19 @@ fn where_nothing_is_plain_the_turn_goes_on() {
 }
 
 #[test]
+fn a_queue_that_runs_over_is_counted() {
+    let (runtime, worker) = alone(false);
+    let (shared, counters) = (worker.shared(), &worker.own_peer().counters);
+    while shared.queues.ordered.len() == 0 {
+        assert_eq!(counters.overflows.get(), 0);
+        spawn(&worker, &[1]);
+    }
+    assert_eq!(counters.overflows.get(), 1);
+    assert!(worker.own_peer().flags.gave_away.load(Relaxed));
+    end(runtime, [worker]);
+}
+
+#[test]
 fn what_is_handed_in_or_left_behind_is_for_all() {
     let (runtime, worker) = alone(false);
     spawn(&worker, &[1, -1]);

@@ -62,6 +62,22 @@ fn where_its_thread_is_soon_back_a_task_is_offered_less_and_less() {
     assert_eq!(offered(soon, 14), [0, 1, 2, 3, 5, 8, 13]);
 }
 
+// For a task that is alone in `runnext`, and for one in the queue.
+#[test]
+fn who_is_woken_for_a_task_is_counted() {
+    let runtime = runtime();
+    let worker = thread(&runtime);
+    let wakeups = || worker.own_peer().counters.wakeups.get();
+    for woken in 1..=2 {
+        context::with_worker_frame(&worker, || drop(spawn(async {})));
+        assert_eq!(wakeups(), woken);
+        // Nobody spins any more.
+        assert_eq!(take_started(&runtime), 1);
+    }
+    assert_eq!(worker.p.lrq.len(), 1);
+    end(runtime, [worker]);
+}
+
 #[test]
 fn what_is_woken_goes_where_its_kind_says() {
     let runtime = runtime();

@@ -249,7 +249,7 @@ mod tests {
         cell::TaskAccount,
         sched::{
             dump::TaskState,
-            stall::{StallKind, StallPhase, StallReport, StallStack},
+            stall::{StallKind, StallPhase, StallReport, StallStack, tests::made_up},
             waits::WaitsFor,
         },
     };
@@ -281,6 +281,33 @@ mod tests {
         assert_eq!(text(task, None, number), all);
         let low = r#"{"it":[5,2,"Mark",0,null,0,4]}"#;
         assert_eq!(text(None, None, 4), low);
+    }
+
+    // As that of a span in a log has both.
+    #[test]
+    fn the_text_of_an_event_stands_for_its_name() {
+        let event = Event {
+            time: Duration::from_nanos(5),
+            processor: None,
+            kind: EventKind::Log,
+            task: None,
+            name: Some("name"),
+            text: Some("text".into()),
+            number: 0,
+        };
+        let json = Json::object(|object| event_json(&event, object.key("it")));
+        assert_eq!(json, r#"{"it":[5,0,"Log",0,"text"]}"#);
+    }
+
+    // No bucket ends beyond it.
+    #[test]
+    fn the_last_bound_is_the_largest_number() {
+        let longest = Duration::from_secs(1 << 40);
+        assert_eq!(histogram(&Durations::of([100])), [(128, 1)]);
+        let [(bound, 1)] = histogram(&Durations::of([longest.as_nanos() as u64]))[..] else {
+            panic!("one bucket has it");
+        };
+        assert_eq!(bound, u64::MAX);
     }
 
     #[test]
@@ -350,9 +377,8 @@ mod tests {
             kind: StallKind::Computing,
             running_for: us(2),
             cpu_time: Some(us(3)),
-            suppressed: 0,
             stack: StallStack::none("why"),
-            system_call: None,
+            ..made_up()
         };
         let stall = ShownStall {
             began_ns: 4,

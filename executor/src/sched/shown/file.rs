@@ -103,3 +103,73 @@ impl Shared {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{super::super::stall::tests::made_up, *};
+    use crate::{
+        recorder::Level,
+        runtime::{Builder, Runtime},
+        task,
+    };
+
+    /// What a snapshot of it has beside the events, and since when its events are whole.
+    fn json(runtime: &Runtime) -> (String, Duration) {
+        let shared = runtime.handle().shared();
+        let peers: Vec<_> = shared.all_peers().collect();
+        let events = shared.merged(&peers, COPIED);
+        let began = UNIX_EPOCH + Duration::from_micros(1_234_567_890);
+        let json = shared.snapshot_json(&events, Duration::from_nanos(7_654_321), began);
+        (json, events.whole_since())
+    }
+
+    #[test]
+    fn it_says_of_which_process_and_of_when_it_is() {
+        for level in [Level::Off, Level::Sparse, Level::Full] {
+            let builder = Builder::new().workers(1).record(level);
+            let runtime = builder.build().unwrap();
+            let (json, whole_since) = json(&runtime);
+            let program = crate::recorder::program();
+            let start = format!(
+                r#"{{"format":"ws-snapshot 2","program":"{program}","pid":{},"began_ms":1234567,"now":7654321,"level":"{}","whole_since":{},"metrics":{{"#,
+                std::process::id(),
+                format!("{level:?}").to_lowercase(),
+                whole_since.as_nanos(),
+            );
+            assert!(json.starts_with(&start), "{json}");
+        }
+    }
+
+    // More than the ring has room for was recorded.
+    #[test]
+    fn it_says_since_when_its_events_are_whole() {
+        let builder = Builder::new().workers(1).record(Level::Full);
+        let runtime = builder.recorder(1 << 12).build().unwrap();
+        let yields = runtime.spawn(async {
+            for _ in 0..5_000 {
+                task::yield_now().await;
+            }
+        });
+        runtime.block_on(yields).unwrap();
+        let (json, whole_since) = json(&runtime);
+        assert!(!whole_since.is_zero());
+        let since = format!(r#""whole_since":{},"#, whole_since.as_nanos());
+        assert!(json.contains(&since), "{json}");
+    }
+
+    #[test]
+    fn it_has_stalls_and_lost_tasks() {
+        let runtime = Builder::new().workers(1).build().unwrap();
+        let shared = runtime.handle().shared();
+        let task = runtime.spawn(std::future::pending::<()>());
+        while fields::lost_tasks(shared).unwrap().is_empty() {
+            std::thread::yield_now();
+        }
+        shared.keep_stall(&made_up());
+        let (json, _) = json(&runtime);
+        let stalls = r#""stalls":[{"id":7,"name":"slow","began":"#;
+        assert!(json.contains(stalls), "{json}");
+        let lost = format!(r#""lost":[{{"id":{},"#, task.id());
+        assert!(json.contains(&lost), "{json}");
+    }
+}

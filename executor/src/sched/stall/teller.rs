@@ -18,7 +18,7 @@
 //!
 //! A hook runs on the monitor's thread as ever. It can pass the report on.
 //!
-//! Checked by `tests/reports_reach_stderr.rs`.
+//! Checked by `tests/reports_reach_stderr.rs`, and by the tests below.
 
 use std::collections::VecDeque;
 
@@ -127,4 +127,67 @@ fn tell(shared: &Shared, stall: &StallReport) {
         StallPhase::Ended => warn!("a task held its thread for long"),
     };
     shared.reports.tell(event, stall);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{super::tests::made_up, *};
+    use crate::{
+        cell::Id,
+        runtime::Runtime,
+        sched::{shutdown::tests::reported, stall::StallKind},
+    };
+
+    // Without a stack, the caller tells it.
+    #[test]
+    fn a_report_tells_all_that_it_has() {
+        let runtime = Runtime::new().unwrap();
+        let told = |report: &StallReport| {
+            let lines = reported(|| runtime.handle().shared().tell_stall(report));
+            let [line] = &lines[..] else {
+                panic!("one line: {lines:?}");
+            };
+            line.clone()
+        };
+        let mut report = StallReport {
+            kind: StallKind::Descheduled,
+            suppressed: 3,
+            ..made_up()
+        };
+        let who = format!(
+            "task.id=7 task.name=\"slow\" spawned.at={}",
+            report.location
+        );
+        let what = "kind=Descheduled running_for=20ms cpu_time=1ms suppressed=3";
+        let begun = format!(
+            "WARN message=a task holds its thread for long {who} phase=Begun {what} \
+             stack=      no stack: a test"
+        );
+        assert_eq!(told(&report), begun);
+        report.phase = StallPhase::Ended;
+        let ended =
+            format!("WARN message=a task held its thread for long {who} phase=Ended {what}");
+        assert_eq!(told(&report), ended);
+    }
+
+    // The thread that tells is stuck in a subscriber, as it were.
+    #[test]
+    fn so_many_wait_at_most() {
+        let runtime = Runtime::new().unwrap();
+        let shared = runtime.handle().shared();
+        shared.stall_teller.waiting.lock().tells = true;
+        for number in 0..40 {
+            let report = StallReport {
+                id: Id::new(number),
+                running_for: Duration::from_secs(number),
+                ..made_up()
+            };
+            shared.tell_stall(&report);
+        }
+        let waiting = shared.stall_teller.waiting.lock();
+        let ids: Vec<_> = waiting.reports.iter().map(|it| it.id.as_u64()).collect();
+        assert_eq!(ids, (0..32).collect::<Vec<_>>());
+    }
 }

@@ -27,10 +27,11 @@ use crate::{
         sleep::{Awake, Look},
     },
     policy::constants::{SLACK_AFTER, SLACK_TIMERS, TIMER_SLACK},
+    recorder::Level,
     runtime::{Builder, Handle, Runtime},
     sched::{
         Root,
-        find::tests::Events,
+        find::tests::{Events, recorded_netpolls},
         shutdown,
         sim_threads::SimThreads,
         worker::{BRANCH, ROOT, Scope, Step},
@@ -395,12 +396,14 @@ fn who_lets_a_burst_gather_is_brought_what_comes_meanwhile() {
 #[test]
 fn who_waits_for_a_timer_is_brought_what_comes_before() {
     let runtime = runtime();
+    runtime.handle().record(Level::Full);
     let worker = thread(&runtime);
     let mut events = Events::new(&runtime);
     arm(&worker, HOUR, Waker::noop().clone());
     events.bring(Waker::noop());
     worker.wait_on(&worker.own_peer().thread.parker, None);
     assert_eq!(worker.ready.take().len(), 1);
+    assert_eq!(recorded_netpolls(&runtime), [1]);
     advance(&worker, HOUR);
     assert!(polls(&worker));
     assert_eq!(worker.ready.take().len(), 1, "that is the timer");
