@@ -196,7 +196,7 @@ fn in_the_log() {
             let builder = Builder::new().workers(1).stall_threshold(THRESHOLD);
             let runtime = builder.build().unwrap();
             let (here, there) = UnixStream::pair().unwrap();
-            let name = format!("in the log, {attempt}");
+            let name = format!("reads, attempt {attempt}");
             let task = ws_executor::task::Builder::new().name(&name);
             drop(task.spawn_on(async move { deep_in_a_read(&here) }, runtime.handle()));
             let words = ["WARN", &*name, "phase=Begun"];
