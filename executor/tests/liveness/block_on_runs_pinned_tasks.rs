@@ -2,11 +2,11 @@
 //! would let those tasks go on, it does. They stay on their thread, hold a permit, and know their
 //! own runtime.
 //!
-//! It fails when `run_pinned_above` in `nested.rs` finds nothing, keeps the permit, does not
-//! enter the task's runtime, does not look whether it is above a join, or cancels nothing at a
+//! It fails when `run_pinned_above` in `block_on/nested.rs` finds nothing, keeps the permit, does
+//! not enter the task's runtime, does not look whether it is above a join, or cancels nothing at a
 //! shutdown; and when `wait_above` sleeps without a look at its own root, when `run_pinned_above`
-//! in `nested.rs` does not look at `Nested::pinned`, or sees to a poller only when it sleeps;
-//! and it aborts when a call does not look how much stack is left.
+//! in `block_on/nested.rs` does not look at `Nested::pinned`, or sees to a poller only when it
+//! sleeps; and it aborts when a call does not look how much stack is left.
 
 use crate::common;
 

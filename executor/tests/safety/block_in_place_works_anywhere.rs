@@ -5,9 +5,9 @@
 //!
 //! It fails, by a hang, when `begin_blocking` in `permit/sleep.rs` does not release the permit, or
 //! keeps the queue (`flush`); when a thread in `block_on` is no worker before it blocks
-//! (`ensure_worker` in `in_place.rs`); when a nested `block_on` sees to no poller
-//! (`wait_above` in `nested.rs`); and when `Back` in `in_place.rs` is not dropped on a
-//! panic.
+//! (`ensure_worker` in `block_on/in_place.rs`); when a nested `block_on` sees to no poller
+//! (`wait_above` in `block_on/nested.rs`); and when `Back` in `block_on/in_place.rs` is not dropped
+//! on a panic.
 
 use crate::common;
 

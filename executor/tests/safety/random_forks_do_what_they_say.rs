@@ -14,9 +14,9 @@
 //! nobody has begun (`Abandon` in `fork_join.rs`); when the panic of a stolen branch, or of a
 //! scope's, is lost; when `spawn` in `fork_join/scope.rs` loses what it cannot push; when `is_open`
 //! in `branch/count_latch.rs` is true too early; when `help` in `fork_join/owner.rs` takes any
-//! branch; when `run_pinned_above` in `nested.rs` does not look whether it is above a branch;
-//! when `within` in `branch/compute.rs` does not put back what it replaced; and when `forked` in
-//! `sched/worker.rs` loses a child whose parent does not go on. It hangs when `set` in
+//! branch; when `run_pinned_above` in `block_on/nested.rs` does not look whether it is above a
+//! branch; when `within` in `branch/compute.rs` does not put back what it replaced; and when
+//! `forked` in `sched/worker.rs` loses a child whose parent does not go on. It hangs when `set` in
 //! `branch/latch.rs` wakes nobody, and crashes when a branch is run twice.
 //!
 //! A program follows from its seed, which is printed; `WS_TEST_SEED=N` runs that one alone, many

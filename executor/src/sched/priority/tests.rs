@@ -350,7 +350,7 @@ fn where_nothing_is_plain_the_turn_goes_on() {
 fn a_queue_that_runs_over_is_counted() {
     let (runtime, worker) = alone(false);
     let (shared, counters) = (worker.shared(), &worker.own_peer().counters);
-    while shared.queues.ordered.len() == 0 {
+    while shared.queues.ordered.is_empty() {
         assert_eq!(counters.overflows.get(), 0);
         spawn(&worker, &[1]);
     }
