@@ -3,12 +3,9 @@
 use std::{
     any::Any,
     env, fmt,
-    ops::Range,
+    ops::{Range, RangeInclusive},
     panic::{self, AssertUnwindSafe},
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+    sync::{Mutex, PoisonError},
     thread,
 };
 
@@ -22,7 +19,7 @@ use crate::Sim;
 ///
 /// # Panics
 ///
-/// If a seed fails. The message ends with the line that replays it.
+/// If a seed fails: the message ends with the line that replays it. And if there is no seed.
 ///
 /// ```
 /// use std::time::Duration;
@@ -33,13 +30,17 @@ use crate::Sim;
 /// ```
 #[track_caller]
 pub fn check(seeds: Range<u64>, f: impl Fn(&Sim) + Sync) {
+    assert!(
+        !seeds.is_empty(),
+        "there is no seed in {seeds:?}, so nothing would run"
+    );
     let (seeds, jobs) = match env::var("WS_SEED") {
         Err(env::VarError::NotPresent) => (
-            seeds,
+            seeds.start..=seeds.end - 1,
             thread::available_parallelism().map_or(1, usize::from),
         ),
         Ok(text) => match parse(&text) {
-            Ok(seed) => (seed..seed.saturating_add(1), 1),
+            Ok(seed) => (seed..=seed, 1),
             Err(problem) => panic!("{problem}"),
         },
         Err(problem) => panic!("WS_SEED: {problem}"),
@@ -70,11 +71,11 @@ impl fmt::Display for NotASeed<'_> {
 
 /// The lowest seed that fails, of those up to the first that was seen to fail.
 fn first_failure(
-    seeds: Range<u64>,
+    seeds: RangeInclusive<u64>,
     jobs: usize,
     f: &(impl Fn(&Sim) + Sync),
 ) -> Option<(u64, String)> {
-    let next = AtomicU64::new(seeds.start);
+    let seeds = Mutex::new(seeds);
     let failed = Mutex::new(None::<(u64, String)>);
     let failed_seed = || {
         let failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -82,10 +83,10 @@ fn first_failure(
     };
     let work = || {
         while failed_seed().is_none() {
-            let seed = next.fetch_add(1, Relaxed);
-            if seed >= seeds.end {
+            let next = seeds.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some(seed) = next else {
                 return;
-            }
+            };
             // A fresh thread: its hash maps have no keys yet.
             let name = format!("seed {seed}");
             let answer = thread::scope(|scope| {
@@ -138,7 +139,7 @@ mod tests {
     #[test]
     fn the_lowest_of_two_that_fail_is_named() {
         let both = std::sync::Barrier::new(2);
-        let failed = first_failure(0..9, 2, &|sim: &Sim| {
+        let failed = first_failure(0..=8, 2, &|sim: &Sim| {
             both.wait();
             panic!("planted in {}", sim.seed());
         });

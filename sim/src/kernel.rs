@@ -27,7 +27,9 @@
 //! out unseen. This seam is needed for time and for random bytes in any case.
 //!
 //! The price: what a call of libc means is written down here once more, for the calls that Rust
-//! code makes. C libraries that were linked dynamically are not caught.
+//! code makes, and these functions are in the whole test program: shared libraries call them as
+//! well. For real descriptors they make the system call. Unlike libc's they are no points at which
+//! `pthread_cancel` ends a thread.
 //!
 //! # Blocking
 //!

@@ -20,7 +20,7 @@
 //!   that [`check()`](crate::check()) starts is fresh.
 //! - Ids of threads and of the process; the number of CPUs; environment variables.
 //! - Files, pipes, processes and terminals: they are the system's.
-//! - What C libraries do that were linked dynamically, and system calls without libc.
+//! - System calls without libc, such as the timed waits of std (`park_timeout`, `recv_timeout`).
 //! - Statics that outlive a run, such as a counter of the program. `futures::select!` has one, from
 //!   which it draws its order; `select_biased!` has none.
 //!
@@ -30,7 +30,7 @@
 //!
 //! All hosts are in one process and on one thread. So they share statics, thread-locals, the
 //! current directory and the environment. A crash does not reset these. A socket that outlives the
-//! run is closed already: its number may be that of another one in the next run on this thread.
+//! run is closed already, and its number is not used again by the next runs on this thread.
 
 use std::{
     cell::{Cell, RefCell},
@@ -46,6 +46,8 @@ use crate::{
 
 thread_local! {
     static HOST: Cell<Option<usize>> = const { Cell::new(None) };
+    /// What the clocks of the host that runs show: see [`clocks`].
+    static CLOCKS: Cell<(u64, i64)> = const { Cell::new((0, 0)) };
     static WORLD: RefCell<Option<Rc<RefCell<World>>>> = const { RefCell::new(None) };
 }
 
@@ -87,13 +89,15 @@ impl World {
 
     /// The time that a host's clocks show, in nanoseconds since the begin.
     pub(crate) fn now(&self, host: usize) -> u64 {
-        self.net.now().max(self.hosts[host].busy_until)
+        let busy_until = self.hosts.get(host).map_or(0, |host| host.busy_until);
+        self.net.now().max(busy_until)
     }
 
     /// A blocking call of the host sleeps. Its clock goes on, and it takes no step until then.
     pub(crate) fn sleeps(&mut self, host: usize, until: u64) {
         let busy_until = &mut self.hosts[host].busy_until;
         *busy_until = until.max(*busy_until);
+        CLOCKS.set((self.now(host), self.hosts[host].skew));
     }
 
     pub(crate) fn fill_random(&mut self, bytes: &mut [u8]) {
@@ -139,14 +143,26 @@ pub(crate) fn as_host<R>(host: usize, f: impl FnOnce() -> R) -> R {
             HOST.set(self.0);
         }
     }
+    let clocks = with(|world| Some((world.now(host), world.hosts.get(host)?.skew)));
     let _back = Back(HOST.replace(Some(host)));
+    CLOCKS.set(clocks.flatten().unwrap_or_default());
     f()
 }
 
-/// The world of this thread, if it has one.
+/// The time of the host that runs, in nanoseconds since the begin, and what its calendar is ahead
+/// of that. Only its own sleeps move it in a step.
+///
+/// It borrows nothing: an allocator asks for the time, also while the world is borrowed.
+pub(crate) fn clocks() -> Option<(u64, i64)> {
+    HOST.get().map(|_| CLOCKS.get())
+}
+
+/// The world of this thread, if it has one. None also in the middle of another such call, from an
+/// allocator or a handler of a signal.
 pub(crate) fn with<R>(f: impl FnOnce(&mut World) -> R) -> Option<R> {
-    let world = WORLD.try_with(|place| place.borrow().clone()).ok()??;
-    let mut world = world.borrow_mut();
+    let world = WORLD.try_with(|place| place.try_borrow().ok()?.clone());
+    let world = world.ok()??;
+    let mut world = world.try_borrow_mut().ok()?;
     Some(f(&mut world))
 }
 

@@ -239,6 +239,28 @@ fn a_seed_that_fails_is_named() {
 }
 
 #[test]
+fn no_seed_is_a_mistake() {
+    let text = text_of_panic(|| ws_sim::check(3..3, |_| {}));
+    assert!(text.contains("there is no seed in 3..3"), "{text}");
+}
+
+// One plans the next for the same time, for ever.
+#[test]
+fn actions_at_one_time_have_a_limit_too() {
+    fn again(sim: &Sim) {
+        sim.after(Duration::ZERO, again);
+    }
+    let sim = Sim::builder().event_limit(1000).build();
+    sim.client("client", async { sleep(Duration::from_secs(1)).await });
+    sim.after(Duration::ZERO, again);
+    let text = failure(&sim).to_string();
+    assert!(
+        text.contains("the limit of 1000 steps is reached"),
+        "{text}"
+    );
+}
+
+#[test]
 fn a_mistake_in_the_set_up_names_its_seed() {
     let text = text_of_panic(|| {
         ws_sim::check(3..4, |sim| {
@@ -286,6 +308,12 @@ fn ws_seed_replays_one_seed() {
     let refused = "ws-sim: a simulated host starts a thread";
     assert!(
         text.contains(refused) && text.contains("use ws::spawn_blocking"),
+        "{text}"
+    );
+    // Also the last one that there is.
+    let (text, succeeds) = child(test, &u64::MAX.to_string());
+    assert!(
+        succeeds && text.contains("seed: 18446744073709551615;"),
         "{text}"
     );
     let (text, succeeds) = child(test, "seven");

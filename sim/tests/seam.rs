@@ -274,6 +274,47 @@ fn two_numbers_of_one_socket_share_its_flags() {
     });
 }
 
+// std aborts the process if a descriptor that it owns is not open.
+#[test]
+fn a_socket_that_outlives_its_run_is_closed_by_its_owner() {
+    let kept = std::rc::Rc::new(std::cell::RefCell::new(None));
+    let keeps = kept.clone();
+    in_host(async move || {
+        *keeps.borrow_mut() = Some(UdpSocket::bind("0.0.0.0:7").unwrap());
+    });
+    let outlives: UdpSocket = kept.take().expect("it was bound");
+    let error = outlives.local_addr().unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(libc::EBADF));
+    in_host(async move || {
+        let own = UdpSocket::bind("0.0.0.0:7").unwrap();
+        assert_ne!(own.as_raw_fd(), outlives.as_raw_fd());
+        drop(outlives);
+        own.local_addr().expect("it is another one");
+    });
+}
+
+// With a count that a slice cannot have.
+#[test]
+fn a_wrong_count_of_buffers_is_refused() {
+    in_host(async || {
+        let (socket, _peer) = pair();
+        let fd = socket.as_raw_fd();
+        for count in [-1, 1025] {
+            // SAFETY: such a count is refused before a buffer is looked at.
+            let (read, written) = unsafe {
+                let read = libc::readv(fd, std::ptr::null(), count);
+                let einval = io::Error::last_os_error().raw_os_error();
+                assert_eq!(einval, Some(libc::EINVAL));
+                (read, libc::writev(fd, std::ptr::null(), count))
+            };
+            assert_eq!((read, errno(written as c_int)), (-1, Some(libc::EINVAL)));
+        }
+        // SAFETY: nothing is written.
+        let nothing = unsafe { libc::getrandom(std::ptr::null_mut(), 0, 0) };
+        assert_eq!(nothing, 0);
+    });
+}
+
 #[test]
 fn outside_of_a_host_all_is_the_systems() {
     let (a, b) = pair();

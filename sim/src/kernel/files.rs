@@ -2,9 +2,11 @@
 //!
 //! As in the kernel, a descriptor is a number of an open file, and `dup` makes another number of
 //! the same file. The flag for nonblocking mode is the file's. When its last number is closed, the
-//! file is closed. Numbers are used again, the newest first.
+//! file is closed. Numbers are used again, the newest first; but each simulation of a thread has
+//! [`NUMBERS`] of its own. So a descriptor that outlives its run is no other one's later. It is
+//! closed already, and its owner may close it: std aborts the process where that is an error.
 
-use std::{collections::BTreeMap, io};
+use std::{cell::Cell, collections::BTreeMap, io};
 
 use libc::c_int;
 use slab::Slab;
@@ -15,9 +17,18 @@ use crate::{
     world::World,
 };
 
+/// Descriptors of a simulation at most: a million.
+const NUMBERS: c_int = 1 << 20;
+
+thread_local! {
+    static NEXT: Cell<c_int> = const { Cell::new(FIRST) };
+}
+
 /// All descriptors and open files of a simulation.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Files {
+    /// The first number.
+    first: c_int,
     descriptors: Slab<Descriptor>,
     pub(super) open: Slab<File>,
     of_socket: BTreeMap<SocketId, usize>,
@@ -63,10 +74,40 @@ fn bad() -> io::Error {
     io::Error::from_raw_os_error(libc::EBADF)
 }
 
+impl Default for Files {
+    fn default() -> Self {
+        let first = NEXT.get();
+        // After 1,792 simulations the first numbers are used once more.
+        let next = first
+            .checked_add(NUMBERS)
+            .filter(|next| *next <= c_int::MAX - NUMBERS);
+        NEXT.set(next.unwrap_or(FIRST));
+        Self {
+            first,
+            descriptors: Slab::new(),
+            open: Slab::new(),
+            of_socket: BTreeMap::new(),
+        }
+    }
+}
+
 impl Files {
+    /// Whether a number is one of this simulation, and not of another one.
+    pub(super) fn has(&self, fd: c_int) -> bool {
+        (self.first..self.first + NUMBERS).contains(&fd)
+    }
+
+    fn place(&self, fd: c_int) -> io::Result<usize> {
+        if self.has(fd) {
+            Ok((fd - self.first) as usize)
+        } else {
+            Err(bad())
+        }
+    }
+
     /// The file of a descriptor.
     pub(super) fn of(&self, fd: c_int) -> io::Result<usize> {
-        let descriptor = self.descriptors.get((fd - FIRST) as usize);
+        let descriptor = self.descriptors.get(self.place(fd)?);
         Ok(descriptor.ok_or_else(bad)?.file)
     }
 
@@ -76,7 +117,8 @@ impl Files {
     }
 
     pub(super) fn flags(&mut self, fd: c_int) -> io::Result<&mut c_int> {
-        let descriptor = self.descriptors.get_mut((fd - FIRST) as usize);
+        let place = self.place(fd)?;
+        let descriptor = self.descriptors.get_mut(place);
         Ok(&mut descriptor.ok_or_else(bad)?.flags)
     }
 
@@ -104,14 +146,14 @@ impl Files {
     pub(super) fn number(&mut self, file: usize) -> c_int {
         self.open[file].numbers += 1;
         let flags = libc::FD_CLOEXEC;
-        FIRST + self.descriptors.insert(Descriptor { file, flags }) as c_int
+        self.first + self.descriptors.insert(Descriptor { file, flags }) as c_int
     }
 }
 
 impl World {
     /// Closes a number, and the file if it was the last one.
     pub(super) fn close(&mut self, fd: c_int) -> io::Result<()> {
-        let place = (fd - FIRST) as usize;
+        let place = self.files.place(fd)?;
         let descriptor = self.files.descriptors.try_remove(place).ok_or_else(bad)?;
         let key = descriptor.file;
         let file = &mut self.files.open[key];

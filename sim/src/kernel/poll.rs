@@ -40,11 +40,7 @@ struct Watch {
 
 impl Watch {
     fn wants(&self) -> u32 {
-        // After its one report an `EPOLLONESHOT` has no events.
-        match self.events & !(libc::EPOLLET | libc::EPOLLONESHOT) as u32 {
-            0 => 0,
-            events => events | ALWAYS,
-        }
+        self.events & !(libc::EPOLLET | libc::EPOLLONESHOT) as u32
     }
 }
 
@@ -106,7 +102,7 @@ impl World {
         }
         let key = (fd, watched);
         let known = watches.watched.get_mut(&key);
-        let (events, data) = to;
+        let (events, data) = (to.0 | ALWAYS, to.1);
         match (call, known) {
             (libc::EPOLL_CTL_ADD, Some(_)) => return Err(os(libc::EEXIST)),
             (libc::EPOLL_CTL_ADD, None) => {
@@ -121,7 +117,7 @@ impl World {
             }
             (libc::EPOLL_CTL_MOD | libc::EPOLL_CTL_DEL, None) => return Err(os(libc::ENOENT)),
             (libc::EPOLL_CTL_MOD, Some(watch)) => {
-                (watch.events, watch.data) = to;
+                (watch.events, watch.data) = (events, data);
             }
             (libc::EPOLL_CTL_DEL, Some(_)) => {
                 watches.forget(key);
@@ -168,6 +164,7 @@ impl World {
             };
             reported += 1;
             if watch.events & libc::EPOLLONESHOT as u32 != 0 {
+                // After its one report it has no events, not even those that come always.
                 watch.events &= (libc::EPOLLET | libc::EPOLLONESHOT) as u32;
             } else if watch.events & libc::EPOLLET as u32 == 0 {
                 watch.is_queued = true;
@@ -203,7 +200,10 @@ unsafe extern "C" fn epoll_create1(flags: c_int) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn epoll_create(_size: c_int) -> c_int {
+unsafe extern "C" fn epoll_create(size: c_int) -> c_int {
+    if size <= 0 {
+        return fails(libc::EINVAL);
+    }
     // SAFETY: it takes no pointers.
     unsafe { epoll_create1(0) }
 }

@@ -27,6 +27,9 @@ use crate::{
 /// More than the longest datagram.
 const LONGEST: usize = 1 << 16;
 
+/// Bytes of a stream that one call gives at most, if they have to be copied twice.
+const AT_ONCE: usize = 1 << 20;
+
 fn os(error: c_int) -> io::Error {
     io::Error::from_raw_os_error(error)
 }
@@ -253,7 +256,8 @@ unsafe fn receive(fd: c_int, into: &[iovec], flags: c_int) -> io::Result<Receive
     on_socket(fd, |world, id, nonblocking| {
         let nonblocking = nonblocking || flags & libc::MSG_DONTWAIT != 0;
         let is_tcp = matches!(world.files.get(fd)?.kind, Kind::Tcp(_));
-        let room = into.iter().map(|one| one.iov_len).sum();
+        let lens = into.iter().map(|one| one.iov_len);
+        let room = lens.fold(0_usize, usize::saturating_add);
         let mut one_datagram = |buffer: &mut [u8]| {
             if peek {
                 world.net.peek_from(id, buffer)
@@ -272,7 +276,7 @@ unsafe fn receive(fd: c_int, into: &[iovec], flags: c_int) -> io::Result<Receive
                 }
             };
             let result = if dropped || into.len() != 1 {
-                let mut all = vec![0; room];
+                let mut all = vec![0; room.min(AT_ONCE)];
                 get(&mut all).inspect(|&len| {
                     if !dropped {
                         // SAFETY: by contract.
@@ -336,15 +340,20 @@ unsafe fn scatter(mut bytes: &[u8], into: &[iovec]) {
     }
 }
 
+/// The most buffers that a call takes.
+const IOV_MAX: usize = 1024;
+
 /// # Safety
 ///
-/// - `list` has `count` entries.
-unsafe fn entries<'a>(list: *const iovec, count: usize) -> &'a [iovec] {
-    if count == 0 {
-        return &[];
+/// - `list` has `count` entries, if that is no more than [`IOV_MAX`].
+unsafe fn entries<'a>(list: *const iovec, count: usize) -> io::Result<&'a [iovec]> {
+    match count {
+        0 => Ok(&[]),
+        // SAFETY: by contract.
+        1..=IOV_MAX => Ok(unsafe { slice::from_raw_parts(list, count) }),
+        // Also a count that was negative.
+        _ => Err(os(libc::EINVAL)),
     }
-    // SAFETY: by contract.
-    unsafe { slice::from_raw_parts(list, count) }
 }
 
 fn one(base: *const c_void, len: size_t) -> [iovec; 1] {
@@ -403,7 +412,7 @@ unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> s
     // SAFETY: by the contract of libc.
     let received = unsafe {
         let into = entries(message.msg_iov, message.msg_iovlen);
-        receive(fd, into, flags)
+        into.and_then(|into| receive(fd, into, flags))
     };
     if let Ok(Received { from, is_cut, .. }) = &received {
         match from {
@@ -447,7 +456,10 @@ unsafe extern "C" fn readv(fd: c_int, list: *const iovec, count: c_int) -> ssize
         return unsafe { libc::syscall(libc::SYS_readv, fd, list, count) as ssize_t };
     }
     // SAFETY: by the contract of libc.
-    let received = unsafe { receive(fd, entries(list, count as usize), 0) };
+    let received = unsafe {
+        let into = entries(list, count as usize);
+        into.and_then(|into| receive(fd, into, 0))
+    };
     transferred(received.map(|received| received.len))
 }
 
@@ -485,8 +497,11 @@ unsafe fn send_all(
     if flags & !known != 0 {
         return Err(os(libc::EOPNOTSUPP));
     }
-    // SAFETY: by contract.
-    let bytes = |one: &iovec| unsafe { buffer(one) as &[u8] };
+    let bytes = |one: &iovec| match one.iov_len {
+        0 => &[],
+        // SAFETY: by contract.
+        len => unsafe { slice::from_raw_parts(one.iov_base.cast::<u8>(), len) },
+    };
     let gathered: Vec<u8>;
     let bytes = match from {
         [] => &[],
@@ -555,7 +570,7 @@ unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) ->
     };
     // SAFETY: by the contract of libc.
     transferred(to.and_then(|to| unsafe {
-        send_all(fd, entries(message.msg_iov, message.msg_iovlen), flags, to)
+        send_all(fd, entries(message.msg_iov, message.msg_iovlen)?, flags, to)
     }))
 }
 
@@ -604,16 +619,27 @@ unsafe extern "C" fn writev(fd: c_int, list: *const iovec, count: c_int) -> ssiz
         return unsafe { libc::syscall(libc::SYS_writev, fd, list, count) as ssize_t };
     }
     // SAFETY: by the contract of libc.
-    transferred(unsafe { send_all(fd, entries(list, count as usize), 0, None) })
+    transferred(unsafe {
+        let from = entries(list, count as usize);
+        from.and_then(|from| send_all(fd, from, 0, None))
+    })
 }
 
 // --- any descriptor ---
+
+/// Whether the simulation of a descriptor is over, or has another thread: see `files.rs`.
+fn is_of_an_ended_run(fd: c_int) -> bool {
+    world::with(|world| !world.files.has(fd)).unwrap_or(true)
+}
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn close(fd: c_int) -> c_int {
     if !is_ours(fd) {
         // SAFETY: it takes no pointers.
         return unsafe { libc::syscall(libc::SYS_close, fd) as c_int };
+    }
+    if is_of_an_ended_run(fd) {
+        return 0;
     }
     let closed = world::with(|world| world.close(fd));
     answer(closed.unwrap_or_else(|| Err(os(libc::EBADF))))
@@ -624,6 +650,9 @@ unsafe extern "C" fn fcntl(fd: c_int, command: c_int, argument: c_long) -> c_int
     if !is_ours(fd) {
         // SAFETY: by the contract of libc.
         return unsafe { libc::syscall(libc::SYS_fcntl, fd, command, argument) as c_int };
+    }
+    if command == libc::F_GETFD && is_of_an_ended_run(fd) {
+        return libc::FD_CLOEXEC;
     }
     let done = world::with(|world| {
         let flags = argument as c_int;

@@ -102,10 +102,7 @@ impl Sim {
             if self.look_at_ends()? {
                 return Ok(());
             }
-            if inner.events.get() >= inner.event_limit {
-                let what = format!("the limit of {} steps is reached", inner.event_limit);
-                return Err(self.failure(None, &what));
-            }
+            self.is_within_limit()?;
             if ready.is_empty() {
                 // Also who was woken by another host, and not by the network.
                 self.find_ready(&mut ready);
@@ -189,6 +186,15 @@ impl Sim {
         inner.digest.set(inner.digest.get().with(what));
     }
 
+    fn is_within_limit(&self) -> Result<(), Failure> {
+        let limit = self.inner.event_limit;
+        if self.inner.events.get() < limit {
+            return Ok(());
+        }
+        let what = format!("the limit of {limit} steps is reached");
+        Err(self.failure(None, &what))
+    }
+
     /// Moves the time to the next event, and does what is planned for that time.
     fn move_time(&self) -> Result<(), Failure> {
         let Some(next) = self.next_event() else {
@@ -207,6 +213,9 @@ impl Sim {
                 Some(first) if first.key().0 <= next => {
                     let action = first.remove();
                     drop(later);
+                    // It may plan another one for the same time, and so on.
+                    self.note(next);
+                    self.is_within_limit()?;
                     action(self);
                 }
                 _ => return Ok(()),
