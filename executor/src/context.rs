@@ -328,7 +328,7 @@ pub(crate) fn with_current<R>(f: impl FnOnce(Option<(&Arc<Shared>, Option<&Worke
 }
 
 /// The same, but this thread becomes no worker by need.
-pub(crate) fn with_entered<R>(f: impl FnOnce(Option<(&Arc<Shared>, Option<&Worker>)>) -> R) -> R {
+pub(crate) fn with_entered<R>(f: impl FnOnce(Option<(&Shared, Option<&Worker>)>) -> R) -> R {
     let shared = CONTEXT.with(|context| {
         // SAFETY: by the invariant.
         unsafe { context.top.get().as_ref() }.map(|frame| frame.shared)

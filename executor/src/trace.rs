@@ -9,10 +9,7 @@ mod layer;
 
 use std::{
     cell::Cell,
-    sync::{
-        Arc, Weak,
-        atomic::{AtomicU32, Ordering::Relaxed},
-    },
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
 };
 
 use crate::{
@@ -88,7 +85,7 @@ pub fn span(name: &'static str) -> Span {
         let name = names::number(name) << 32 | serial();
         write(shared, worker, EventKind::SpanBegin, task, name);
         begun = Some(Begun {
-            runtime: Arc::downgrade(shared),
+            recorder: shared.recorder().serial(),
             task,
             name,
         });
@@ -106,8 +103,8 @@ pub struct Span {
 
 #[derive(Debug)]
 struct Begun {
-    /// No other runtime has its address while this is there.
-    runtime: Weak<Shared>,
+    /// That of the runtime.
+    recorder: u64,
     task: u64,
     /// The number of the name, times 2^32, and that of the span.
     name: u64,
@@ -116,16 +113,16 @@ struct Begun {
 impl Drop for Span {
     fn drop(&mut self) {
         let Some(Begun {
-            runtime,
+            recorder,
             task,
             name,
-        }) = &self.begun
+        }) = self.begun
         else {
             return;
         };
         with_recorder(|shared, worker| {
-            if Weak::as_ptr(runtime) == Arc::as_ptr(shared) {
-                write(shared, worker, EventKind::SpanEnd, *task, *name);
+            if shared.recorder().serial() == recorder {
+                write(shared, worker, EventKind::SpanEnd, task, name);
             }
         });
     }
@@ -133,15 +130,15 @@ impl Drop for Span {
 
 /// Calls the function with the runtime of this thread, if that records what is rare, and with the
 /// worker that this thread is.
-fn with_recorder(f: impl FnOnce(&Arc<Shared>, Option<&Worker>)) {
+fn with_recorder(f: impl FnOnce(&Shared, Option<&Worker>)) {
     context::with_entered(|entered| match entered {
         Some((shared, worker)) if shared.recorder().takes(Level::Sparse) => f(shared, worker),
         _ => {}
     });
 }
 
-/// A number for a span, which the spans that are open mostly do not have: a record has 12 bits of
-/// it.
+/// A number for a span. Spans that are open at the same time mostly have different ones. A record
+/// keeps the low 12 bits.
 fn serial() -> u64 {
     static THREADS: AtomicU32 = AtomicU32::new(0);
     thread_local! {

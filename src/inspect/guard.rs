@@ -63,7 +63,7 @@ fn is_loopback(host: &str) -> bool {
             .is_ok_and(|ip: IpAddr| ip.is_loopback())
 }
 
-/// A port may be left out behind its colon.
+/// The colon may be there without a port, as in `localhost:`.
 fn is_port(port: &str) -> bool {
     let is_number = port.bytes().all(|byte| byte.is_ascii_digit());
     is_number && (port.is_empty() || port.parse::<u16>().is_ok())

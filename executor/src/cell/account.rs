@@ -352,8 +352,8 @@ pub struct TaskAccount {
     /// 16,777,215.
     pub moves: u32,
     /// Since when it is idle: how long ago its last poll ended, to about 10 ms. Without the monitor
-    /// ([`Builder::sysmon`](crate::runtime::Builder::sysmon)) that poll may count as a part of it.
-    /// `None` if it is not idle.
+    /// ([`Builder::sysmon`](crate::runtime::Builder::sysmon)) the time of that poll may be
+    /// included. `None` if it is not idle.
     pub idle_for: Option<Duration>,
     /// How many of the polls were measured.
     pub measured_polls: u32,
@@ -362,8 +362,8 @@ pub struct TaskAccount {
     /// The longest poll: of those that were measured, and of those that the monitor sees. It sees
     /// one that lasts longer than the time from one of its looks to the next, 1 to 10 ms, and
     /// mostly sees it shorter than it is by up to that time. An announced block
-    /// ([`block_in_place`](crate::block_in_place())) is no part of a poll that was measured. The
-    /// monitor sees two polls, before it and after it.
+    /// ([`block_in_place`](crate::block_in_place())) is no part of a poll that was measured. If the
+    /// monitor looks meanwhile, it sees two polls, before the block and after it.
     pub longest_poll: Duration,
     /// The longest time from a wake to the poll that followed, of those that were timed: the next
     /// wake after a measured poll is.

@@ -2,6 +2,7 @@
 
 use std::{
     iter,
+    sync::atomic::AtomicU64 as StdAtomicU64,
     time::{Duration, SystemTime},
 };
 
@@ -23,6 +24,8 @@ use crate::{
 /// See the head of `recorder.rs`.
 #[derive(Debug)]
 pub(crate) struct Recorder {
+    /// No other recorder of the process has it.
+    serial: u64,
     /// What follows from `Asked`.
     level: AtomicU8,
     /// Records of each ring; 0: there is no recorder.
@@ -63,8 +66,10 @@ pub struct NewEvents {
 impl Recorder {
     /// A recorder with so many bytes for each ring.
     pub(crate) fn new(memory: usize, level: Level, clock: &Clock) -> Self {
+        static SERIALS: StdAtomicU64 = StdAtomicU64::new(0);
         let records = memory / RECORD;
         let recorder = Self {
+            serial: SERIALS.fetch_add(1, Relaxed),
             level: AtomicU8::new(Level::Off as u8),
             records,
             ticks: Ticks::new(clock),
@@ -79,6 +84,11 @@ impl Recorder {
         };
         recorder.set_level(level);
         recorder
+    }
+
+    /// Its number among those of the process.
+    pub(crate) fn serial(&self) -> u64 {
+        self.serial
     }
 
     /// Whether what belongs to a level is recorded now.
@@ -124,8 +134,8 @@ impl Recorder {
 
     /// A ring for a P. Those far beyond the number of workers are in use only while threads block,
     /// and there may be hundreds of them: theirs are small.
-    pub(crate) fn ring(&self, is_a_workers: bool) -> Ring {
-        if is_a_workers {
+    pub(crate) fn ring(&self, is_large: bool) -> Ring {
+        if is_large {
             Ring::new(self.records)
         } else {
             Ring::new(self.records.min(PIECE))
@@ -419,21 +429,20 @@ mod tests {
     }
 
     #[test]
-    fn only_a_workers_ring_is_large() {
+    fn rings_are_large_or_small() {
         let clock = Clock::stopped();
-        for (memory, of_worker, of_others) in
-            [(1 << 20, 1 << 16, PIECE), (64 * RECORD, 64, 64), (0, 0, 0)]
+        for (memory, large, small) in [(1 << 20, 1 << 16, PIECE), (64 * RECORD, 64, 64), (0, 0, 0)]
         {
             let recorder = Recorder::new(memory, Level::Full, &clock);
-            let records = |is_a_workers| {
-                let ring = recorder.ring(is_a_workers);
+            let records = |is_large| {
+                let ring = recorder.ring(is_large);
                 let written = if memory == 0 { 0 } else { 3 << 16 };
                 for _ in 0..written {
                     recorder.write(&ring, &clock, EventKind::Park, 0, 0);
                 }
                 ring.read().records.len()
             };
-            assert_eq!([records(true), records(false)], [of_worker, of_others]);
+            assert_eq!([records(true), records(false)], [large, small]);
         }
     }
 }

@@ -44,8 +44,8 @@
 //! *Some records are not there*: they were overwritten, or the level was another one for some time.
 //! An end without a begin is left out. A begin without an end is ended when something ends that is
 //! around it, or, if it is a sleep or a long poll, when the next thing begins. A span that began
-//! before [`Recording::whole_since`] may have lost its end: without one, it goes on up to that time
-//! and no further. That end is written last, out of the order of time.
+//! before [`Recording::whole_since`] may have lost its end. If its end is missing, it is drawn up
+//! to that time. That end is written last, out of the order of time.
 
 mod packets;
 mod recent;

@@ -416,8 +416,8 @@ impl Builder {
     /// [`Handle::recording`](super::Handle::recording) tells: 1 MiB (65,536 events) by default, at
     /// most 1 GiB. The oldest events are overwritten. They are rounded up to a power of two, and
     /// taken in pieces of 64 KiB as they are needed. One more of these is for threads that are no
-    /// workers. Of the threads that run beside the workers, because others block or wait in a
-    /// `block_on`, as many as there are workers have as much, and the others 64 KiB each at most.
+    /// workers. As many more threads may have a ring of this size, if others block or wait in a
+    /// `block_on`. All further ones have 64 KiB at most.
     ///
     /// With 0 there is no recorder.
     pub fn recorder(mut self, bytes: usize) -> Self {

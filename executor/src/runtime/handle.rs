@@ -209,9 +209,8 @@ impl Handle {
     /// combinator with wakers of its own; one that keeps a waker of its own, or whose waker was
     /// leaked; one that waits for a lost task of another runtime; the future of a
     /// [`block_on`](Self::block_on), which is no task; one that had more than 14 abort handles at
-    /// once; and, in this look, one that another thread is looking at. It is not reckoned with that
-    /// a handle for which a task waits may be taken from it, and another thread or task aborts by
-    /// it.
+    /// once; and, in this look, one that another thread is looking at. One case is
+    /// ignored: somebody takes away the handle for which a task waits, and aborts with it.
     ///
     /// A task that waits for ever on purpose, such as `pending().await` up to an abort, is named as
     /// well.

@@ -206,7 +206,10 @@ impl Worker {
         if let Some(ready) = self.poll_netpoll() {
             self.rescue_steal(ready.len());
             if self.wake_batch(ready) > 0 {
-                return (!has_permit()).then(|| self.step_without_permit());
+                return (!has_permit()).then(|| {
+                    self.forget_steal();
+                    self.step_without_permit()
+                });
             }
         }
         match self.search() {

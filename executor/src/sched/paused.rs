@@ -29,9 +29,9 @@
 //! either, it takes them out of the inbox before it sleeps.
 //!
 //! A thread that has no P of this runtime may poll a root of it, too: a task of another runtime
-//! calls `block_on`. It is not counted. But while its root is notified, nothing is quiet, and the
-//! thread in the netpoll may have found that. So before such a thread sleeps, and when its root has
-//! ended, it has that one look again if all others sleep.
+//! calls `block_on`. It is not counted. But while its root is notified, the clock must not move.
+//! The thread in the netpoll may have seen that, and sleep again. So before such a thread sleeps,
+//! and when its root has ended, it has that one look again if all others sleep.
 //!
 //! That is several words, and they are read one after the other. A thread that counts itself up in
 //! the middle takes what it was woken for out of a word that is read later, and puts what it makes

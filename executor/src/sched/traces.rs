@@ -1,9 +1,9 @@
 //! Await trees: who asks for them, and what they got.
 //!
-//! An ask names the tasks that were idle. Each of them is woken to have its next poll traced
-//! (`cell/traced.rs`), and the thread that polls it answers. Several asks may wait for the same
-//! poll. A task that is aborted instead answers as well, with nothing, since that takes a step on a
-//! worker, too.
+//! An ask names the tasks that are idle, and those that another ask has woken. Each of them is
+//! woken to have its next poll traced (`cell/traced.rs`), and the thread that polls it answers.
+//! Several asks may wait for the same poll. A task that is aborted instead answers as well, with
+//! nothing, since that takes a step on a worker, too.
 //!
 //! *No ask waits for an answer that does not come*: a task has an entry here if it is queued to be
 //! traced, or that step runs, and only then. The task is woken under the lock, so an answer finds
@@ -331,7 +331,7 @@ impl Traces {
 }
 
 impl Shared {
-    /// Has the next poll of each idle task traced.
+    /// Has the next poll of each task traced that is idle, or that another ask has woken.
     pub(crate) fn trace_idle(&self) -> Arc<Ask> {
         let ask = Arc::new(Ask::default());
         // One more than there are, so that it is not over before all are asked.

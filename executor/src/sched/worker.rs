@@ -490,7 +490,7 @@ impl Worker {
     /// waits for one at its next fork.
     pub(crate) fn end_blocking(&self) {
         self.peer().flags.announced.store(false, Relaxed);
-        // What the rest of the poll spawns was not born when the block began.
+        // The age of what the poll spawns from here on is counted from now.
         self.p.set_now(self.now());
         if !self.try_run() {
             // Without the monitor no thread would say when that is over.

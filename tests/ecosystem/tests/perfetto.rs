@@ -695,7 +695,9 @@ fn what_was_not_recorded_is_made_up_for() {
 fn a_moment_has_what_its_number_says() {
     use EventKind as Kind;
     const BOTH: u64 = 7 << 32 | 25;
-    let cases: [(Kind, u64, &[(&str, u64)]); 9] = [
+    /// A kind, its number, and what is beside it.
+    type Case<'a> = (Kind, u64, &'a [(&'a str, u64)]);
+    let cases: [Case<'_>; 9] = [
         (Kind::Steal, BOTH, &[("P", 7), ("tasks", 25)]),
         (Kind::Timers, BOTH, &[("late_us", 7), ("timers", 25)]),
         (Kind::Netpoll, 3, &[("sockets", 3)]),
