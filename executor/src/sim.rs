@@ -51,7 +51,8 @@ use crate::{
 ///
 /// ```
 /// use std::time::Duration;
-/// use ws_executor::{runtime::Builder, sim::Machine, time::sleep};
+/// use ws::{runtime::Builder, time::sleep};
+/// use ws_executor::sim::Machine;
 ///
 /// let machine = Machine::new(Builder::new().workers(2).seed(7))?;
 /// let task = machine.handle().spawn(async {
@@ -65,7 +66,7 @@ use crate::{
 /// run(&machine);
 /// assert!(task.is_finished());
 /// machine.end();
-/// # Ok::<(), ws_executor::runtime::BuildError>(())
+/// # Ok::<(), ws::runtime::BuildError>(())
 /// ```
 pub struct Machine {
     runtime: Runtime,

@@ -14,7 +14,7 @@
 //! | `network/event.rs` | the queue of events |
 //! | `network/link.rs` | latency, loss, partitions and holds between hosts |
 //! | `network/packet.rs` | what travels, and the digest of a run |
-//! | `network/ports.rs` | who has which port, ephemeral ports, routes |
+//! | `network/ports.rs` | ports and their owners, ephemeral ports, routes |
 //! | `network/socket.rs` | calls that TCP and UDP share |
 //! | `network/options.rs` | options of sockets |
 //! | `network/tcp.rs`, `network/tcp/` | connections: the table of states is there |

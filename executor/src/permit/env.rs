@@ -319,7 +319,7 @@ pub(crate) trait Env: Sized {
         if !self.idle().parked().is_empty() && self.any_work() {
             self.wake_for(1);
         } else if self.has_queued() || self.lacks_a_poller() {
-            // See *Standing in*, in `block_on.rs`, and *Who is heard*.
+            // The reasons are in `block_on.rs` (*Standing in*) and under *Who is heard*.
             let waiting = |peer: &&Self::Peer| peer.state().load() == WorkerState::Waiting;
             for peer in self.peers().filter(waiting) {
                 self.notify_owner(peer);

@@ -29,7 +29,7 @@
 //! | what is open on a P | [`OPEN_MAX`] |
 //! | arrows; tasks with spans; tracks that were described (`packets.rs`) | [`Recent`] |
 //! | names of tasks that are not alive, until their end is written (`packets.rs`) | [`Recent`] |
-//! | numbers of texts (`packets.rs`) | names of marks and spans, places of tasks: what is in the source of the program |
+//! | numbers of texts (`packets.rs`) | names of marks and spans, places of tasks: all from source code |
 //!
 //! *Slices of a track are nested.* Perfetto takes an end for that of the newest slice of its
 //! track.

@@ -181,7 +181,7 @@ fn of_a_stall_that_goes_on_elsewhere() {
             if seen == (lock, read) {
                 break;
             }
-            // It had no core for so long that it came there later.
+            // The thread had no core meanwhile, and came to that call too late: once more.
             assert!(attempt < 20, "{begun}\n{goes_on}");
         }
     });

@@ -1,4 +1,4 @@
-//! Who has which port of a host, and which way leads to an address.
+//! The ports of a host and the sockets that own them; and the routes to addresses.
 //!
 //! Two sockets conflict over a port if a packet could be meant for both: their addresses overlap.
 //! An unspecified address overlaps with all of its family; `::` overlaps with IPv4 too, unless the

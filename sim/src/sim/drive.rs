@@ -104,7 +104,7 @@ impl Sim {
             }
             self.is_within_limit()?;
             if ready.is_empty() {
-                // Also who was woken by another host, and not by the network.
+                // A host may have been woken by another host, and not by the network.
                 self.find_ready(&mut ready);
                 ready.retain(|&index| self.try_step(index));
                 self.look_at_panics()?;
