@@ -51,12 +51,14 @@
 
 mod addr;
 mod clock;
+mod descriptors;
 mod files;
 mod names;
 mod options;
 mod poll;
 mod sockets;
 mod threads;
+mod transfer;
 
 use std::io;
 
@@ -107,11 +109,13 @@ pub(crate) fn is_linked() -> bool {
     use std::{hint::black_box, time::Instant};
 
     black_box(clock::PART);
+    black_box(descriptors::PART);
     black_box(names::PART);
     black_box(options::PART);
     black_box(poll::PART);
     black_box(sockets::PART);
     black_box(threads::PART);
+    black_box(transfer::PART);
     let shown = clock::asks();
     black_box(Instant::now());
     clock::asks() > shown

@@ -1,0 +1,114 @@
+//! What any descriptor has: its end, its copies, its flags.
+#![allow(unsafe_code)]
+
+use std::ptr;
+
+use libc::{c_char, c_int, c_long, c_ulong, c_void};
+
+use super::{answer, fails, is_ours, number, sockets::os};
+use crate::world;
+
+/// Whether the simulation of a descriptor is over, or has another thread: see `files.rs`.
+fn is_of_an_ended_run(fd: c_int) -> bool {
+    world::with(|world| !world.files.has(fd)).unwrap_or(true)
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn close(fd: c_int) -> c_int {
+    if !is_ours(fd) {
+        // SAFETY: it takes no pointers.
+        return unsafe { libc::syscall(libc::SYS_close, fd) as c_int };
+    }
+    if is_of_an_ended_run(fd) {
+        return 0;
+    }
+    let closed = world::with(|world| world.close(fd));
+    answer(closed.unwrap_or_else(|| Err(os(libc::EBADF))))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fcntl(fd: c_int, command: c_int, argument: c_long) -> c_int {
+    if !is_ours(fd) {
+        // SAFETY: by the contract of libc.
+        return unsafe { libc::syscall(libc::SYS_fcntl, fd, command, argument) as c_int };
+    }
+    if command == libc::F_GETFD && is_of_an_ended_run(fd) {
+        return libc::FD_CLOEXEC;
+    }
+    let done = world::with(|world| {
+        let flags = argument as c_int;
+        let file = world.files.of(fd)?;
+        match command {
+            libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => Ok(world.files.number(file)),
+            libc::F_GETFD => Ok(*world.files.flags(fd)?),
+            libc::F_SETFD => {
+                *world.files.flags(fd)? = flags & libc::FD_CLOEXEC;
+                Ok(0)
+            }
+            libc::F_GETFL => {
+                let nonblocking = world.files.get(fd)?.nonblocking;
+                Ok(libc::O_RDWR | if nonblocking { libc::O_NONBLOCK } else { 0 })
+            }
+            libc::F_SETFL => {
+                world.files.get(fd)?.nonblocking = flags & libc::O_NONBLOCK != 0;
+                Ok(0)
+            }
+            _ => Err(os(libc::EINVAL)),
+        }
+    });
+    match done.unwrap_or_else(|| Err(os(libc::EBADF))) {
+        Ok(value) => value,
+        Err(error) => fails(number(&error)),
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn dup(fd: c_int) -> c_int {
+    if !is_ours(fd) {
+        // SAFETY: it takes no pointers.
+        return unsafe { libc::syscall(libc::SYS_dup, fd) as c_int };
+    }
+    // SAFETY: the command takes no pointer.
+    unsafe { fcntl(fd, libc::F_DUPFD, 0) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_char) -> c_int {
+    if !is_ours(fd) {
+        // SAFETY: by the contract of libc.
+        return unsafe { libc::syscall(libc::SYS_ioctl, fd, request, argument) as c_int };
+    }
+    let argument = argument.cast::<c_int>();
+    let done = world::with(|world| {
+        let file = world.files.get(fd)?;
+        match request {
+            libc::FIONBIO => {
+                // SAFETY: this request has a pointer to a number.
+                file.nonblocking = unsafe { ptr::read_unaligned(argument) } != 0;
+                Ok(())
+            }
+            libc::FIONREAD => {
+                let id = file.kind.socket()?;
+                let mut all = vec![0; 1 << 20];
+                let waits = world.net.peek(id, &mut all).unwrap_or(0);
+                // SAFETY: as above.
+                unsafe { ptr::write_unaligned(argument, waits as c_int) };
+                Ok(())
+            }
+            libc::FIOCLEX => {
+                *world.files.flags(fd)? = libc::FD_CLOEXEC;
+                Ok(())
+            }
+            _ => Err(os(libc::ENOTTY)),
+        }
+    });
+    answer(done.unwrap_or_else(|| Err(os(libc::EBADF))))
+}
+
+/// The functions of this file, for [`is_linked`](super::is_linked).
+pub(super) const PART: &[*const c_void] = &[
+    close as *const c_void,
+    fcntl as *const c_void,
+    dup as *const c_void,
+    ioctl as *const c_void,
+];

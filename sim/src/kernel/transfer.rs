@@ -1,0 +1,436 @@
+//! What reads and writes any descriptor.
+//!
+//! Where libc has several names for one thing (`recv`, `read`, `readv`, `recvfrom`, `recvmsg`) all
+//! lead to one function: [`receive`], or [`send_all`].
+//!
+//! Unlike in Linux, a write to a closed connection raises no SIGPIPE: Rust programs ignore it.
+#![allow(unsafe_code)]
+
+use std::{io, net::SocketAddr, ptr, slice};
+
+use libc::{c_int, c_void, iovec, msghdr, size_t, sockaddr, socklen_t, ssize_t};
+
+use super::{
+    addr, fails,
+    files::Kind,
+    is_ours,
+    sockets::{on_socket, or_deadlock, os},
+    transferred,
+};
+use crate::world;
+
+/// More than the longest datagram.
+const LONGEST: usize = 1 << 16;
+
+/// Bytes of a stream that one call gives at most, if they have to be copied twice.
+const AT_ONCE: usize = 1 << 20;
+
+// --- receiving ---
+
+/// What a receive brought: so many bytes, which did not fit, and from whom.
+struct Received {
+    /// Bytes in the buffers; with `MSG_TRUNC` the length of the datagram.
+    len: usize,
+    from: Option<SocketAddr>,
+    is_cut: bool,
+}
+
+/// # Safety
+///
+/// - Each buffer of `into` is valid for writes.
+unsafe fn receive(fd: c_int, into: &[iovec], flags: c_int) -> io::Result<Received> {
+    let known = libc::MSG_PEEK
+        | libc::MSG_DONTWAIT
+        | libc::MSG_NOSIGNAL
+        | libc::MSG_TRUNC
+        | libc::MSG_WAITALL
+        | libc::MSG_CMSG_CLOEXEC;
+    if flags & !known != 0 {
+        return Err(os(libc::EINVAL));
+    }
+    let peek = flags & libc::MSG_PEEK != 0;
+    on_socket(fd, |world, id, nonblocking| {
+        let nonblocking = nonblocking || flags & libc::MSG_DONTWAIT != 0;
+        let is_tcp = matches!(world.files.get(fd)?.kind, Kind::Tcp(_));
+        let lens = into.iter().map(|one| one.iov_len);
+        let room = lens.fold(0_usize, usize::saturating_add);
+        let mut one_datagram = |buffer: &mut [u8]| {
+            if peek {
+                world.net.peek_from(id, buffer)
+            } else {
+                world.net.recv_from(id, buffer)
+            }
+        };
+        if is_tcp {
+            // As in Linux, bytes of a stream are dropped if the caller asks for it.
+            let dropped = flags & libc::MSG_TRUNC != 0;
+            let mut get = |buffer: &mut [u8]| {
+                if peek {
+                    world.net.peek(id, buffer)
+                } else {
+                    world.net.read(id, buffer)
+                }
+            };
+            let result = if dropped || into.len() != 1 {
+                let mut all = vec![0; room.min(AT_ONCE)];
+                get(&mut all).inspect(|&len| {
+                    if !dropped {
+                        // SAFETY: by contract.
+                        unsafe { scatter(&all[..len], into) };
+                    }
+                })
+            } else {
+                // SAFETY: by contract. The network writes to it, and does not read it.
+                get(unsafe { buffer(&into[0]) })
+            };
+            let len = or_deadlock(nonblocking, result)?;
+            let (from, is_cut) = (None, false);
+            Ok(Received { len, from, is_cut })
+        } else if room >= LONGEST && into.len() == 1 {
+            // SAFETY: as above.
+            let result = one_datagram(unsafe { buffer(&into[0]) });
+            let (len, from) = or_deadlock(nonblocking, result)?;
+            let (from, is_cut) = (Some(from), false);
+            Ok(Received { len, from, is_cut })
+        } else {
+            let mut all = vec![0; LONGEST];
+            let (whole, from) = or_deadlock(nonblocking, one_datagram(&mut all))?;
+            let len = whole.min(room);
+            // SAFETY: by contract.
+            unsafe { scatter(&all[..len], into) };
+            Ok(Received {
+                len: if flags & libc::MSG_TRUNC != 0 {
+                    whole
+                } else {
+                    len
+                },
+                from: Some(from),
+                is_cut: whole > room,
+            })
+        }
+    })
+}
+
+/// # Safety
+///
+/// - It is valid for writes, and nothing else uses it while the result is alive.
+unsafe fn buffer<'a>(one: &iovec) -> &'a mut [u8] {
+    if one.iov_len == 0 {
+        return &mut [];
+    }
+    // SAFETY: by contract.
+    unsafe { slice::from_raw_parts_mut(one.iov_base.cast(), one.iov_len) }
+}
+
+/// Copies bytes into buffers, one after the other.
+///
+/// # Safety
+///
+/// - Each buffer is valid for writes.
+unsafe fn scatter(mut bytes: &[u8], into: &[iovec]) {
+    for one in into {
+        let len = one.iov_len.min(bytes.len());
+        // SAFETY: by contract.
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), one.iov_base.cast(), len) };
+        bytes = &bytes[len..];
+    }
+}
+
+/// The most buffers that a call takes.
+const IOV_MAX: usize = 1024;
+
+/// # Safety
+///
+/// - `list` has `count` entries, if that is no more than [`IOV_MAX`].
+unsafe fn entries<'a>(list: *const iovec, count: usize) -> io::Result<&'a [iovec]> {
+    match count {
+        0 => Ok(&[]),
+        // SAFETY: by contract.
+        1..=IOV_MAX => Ok(unsafe { slice::from_raw_parts(list, count) }),
+        // Also a count that was negative.
+        _ => Err(os(libc::EINVAL)),
+    }
+}
+
+fn one(base: *const c_void, len: size_t) -> [iovec; 1] {
+    let iov_base = base.cast_mut();
+    [iovec {
+        iov_base,
+        iov_len: len,
+    }]
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn recv(fd: c_int, out: *mut c_void, len: size_t, flags: c_int) -> ssize_t {
+    // SAFETY: by the contract of libc.
+    unsafe { recvfrom(fd, out, len, flags, ptr::null_mut(), ptr::null_mut()) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn recvfrom(
+    fd: c_int,
+    out: *mut c_void,
+    len: size_t,
+    flags: c_int,
+    from: *mut sockaddr,
+    from_len: *mut socklen_t,
+) -> ssize_t {
+    if !is_ours(fd) {
+        // SAFETY: by the contract of libc.
+        return unsafe {
+            libc::syscall(libc::SYS_recvfrom, fd, out, len, flags, from, from_len) as ssize_t
+        };
+    }
+    // SAFETY: by the contract of libc.
+    let received = unsafe { receive(fd, &one(out, len), flags) };
+    if let Ok(Received { from: peer, .. }) = &received {
+        match peer {
+            // SAFETY: by the contract of libc.
+            Some(peer) => unsafe { addr::write(*peer, from, from_len) },
+            None if !from_len.is_null() => {
+                // SAFETY: by the contract of libc.
+                unsafe { *from_len = 0 };
+            }
+            None => {}
+        }
+    }
+    transferred(received.map(|received| received.len))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
+    if !is_ours(fd) {
+        // SAFETY: by the contract of libc.
+        return unsafe { libc::syscall(libc::SYS_recvmsg, fd, message, flags) as ssize_t };
+    }
+    // SAFETY: by the contract of libc.
+    let message = unsafe { &mut *message };
+    // SAFETY: by the contract of libc.
+    let received = unsafe {
+        let into = entries(message.msg_iov, message.msg_iovlen);
+        into.and_then(|into| receive(fd, into, flags))
+    };
+    if let Ok(Received { from, is_cut, .. }) = &received {
+        match from {
+            // SAFETY: by the contract of libc.
+            Some(from) => unsafe {
+                let len = &raw mut message.msg_namelen;
+                addr::write(*from, message.msg_name.cast(), len);
+            },
+            None => message.msg_namelen = 0,
+        }
+        message.msg_controllen = 0;
+        message.msg_flags = if *is_cut { libc::MSG_TRUNC } else { 0 };
+    }
+    transferred(received.map(|received| received.len))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn read(fd: c_int, out: *mut c_void, len: size_t) -> ssize_t {
+    if !is_ours(fd) {
+        // SAFETY: by the contract of libc.
+        return unsafe { libc::syscall(libc::SYS_read, fd, out, len) as ssize_t };
+    }
+    if let Some(count) = take_count(fd) {
+        return transferred(count.and_then(|count| {
+            if len < 8 {
+                return Err(os(libc::EINVAL));
+            }
+            // SAFETY: by the contract of libc there is room for 8 bytes.
+            unsafe { ptr::write_unaligned(out.cast::<u64>(), count) };
+            Ok(8)
+        }));
+    }
+    // SAFETY: by the contract of libc.
+    transferred(unsafe { receive(fd, &one(out, len), 0) }.map(|received| received.len))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn readv(fd: c_int, list: *const iovec, count: c_int) -> ssize_t {
+    if !is_ours(fd) {
+        // SAFETY: by the contract of libc.
+        return unsafe { libc::syscall(libc::SYS_readv, fd, list, count) as ssize_t };
+    }
+    // SAFETY: by the contract of libc.
+    let received = unsafe {
+        let into = entries(list, count as usize);
+        into.and_then(|into| receive(fd, into, 0))
+    };
+    transferred(received.map(|received| received.len))
+}
+
+/// The count of an eventfd, which is zero then. None if it is none.
+fn take_count(fd: c_int) -> Option<io::Result<u64>> {
+    let taken = world::with(|world| {
+        let file = world.files.get(fd).ok()?;
+        match &mut file.kind {
+            Kind::Event(0) => Some(or_deadlock(file.nonblocking, Err(os(libc::EAGAIN)))),
+            Kind::Event(count) => Some(Ok(std::mem::take(count))),
+            Kind::Timer => Some(or_deadlock(file.nonblocking, Err(os(libc::EAGAIN)))),
+            _ => None,
+        }
+    });
+    taken.flatten()
+}
+
+// --- sending ---
+
+/// # Safety
+///
+/// - Each buffer of `from` is valid for reads.
+unsafe fn send_all(
+    fd: c_int,
+    from: &[iovec],
+    flags: c_int,
+    to: Option<SocketAddr>,
+) -> io::Result<usize> {
+    let known = libc::MSG_DONTWAIT
+        | libc::MSG_NOSIGNAL
+        | libc::MSG_MORE
+        | libc::MSG_EOR
+        | libc::MSG_DONTROUTE
+        | libc::MSG_CONFIRM;
+    if flags & !known != 0 {
+        return Err(os(libc::EOPNOTSUPP));
+    }
+    let bytes = |one: &iovec| match one.iov_len {
+        0 => &[],
+        // SAFETY: by contract.
+        len => unsafe { slice::from_raw_parts(one.iov_base.cast::<u8>(), len) },
+    };
+    let gathered: Vec<u8>;
+    let bytes = match from {
+        [] => &[],
+        [one] => bytes(one),
+        many => {
+            gathered = many.iter().map(bytes).collect::<Vec<_>>().concat();
+            &gathered
+        }
+    };
+    on_socket(fd, |world, id, nonblocking| {
+        let nonblocking = nonblocking || flags & libc::MSG_DONTWAIT != 0;
+        let is_udp = matches!(world.files.get(fd)?.kind, Kind::Udp(_));
+        let result = match to {
+            // As in Linux, a stream does not look at the address.
+            Some(to) if is_udp => world.net.send_to(id, bytes, to),
+            _ => world.net.write(id, bytes),
+        };
+        or_deadlock(nonblocking, result)
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn send(fd: c_int, from: *const c_void, len: size_t, flags: c_int) -> ssize_t {
+    // SAFETY: by the contract of libc.
+    unsafe { sendto(fd, from, len, flags, ptr::null(), 0) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn sendto(
+    fd: c_int,
+    from: *const c_void,
+    len: size_t,
+    flags: c_int,
+    to: *const sockaddr,
+    to_len: socklen_t,
+) -> ssize_t {
+    if !is_ours(fd) {
+        // SAFETY: by the contract of libc.
+        return unsafe {
+            libc::syscall(libc::SYS_sendto, fd, from, len, flags, to, to_len) as ssize_t
+        };
+    }
+    let to = if to.is_null() {
+        Ok(None)
+    } else {
+        // SAFETY: by the contract of libc.
+        unsafe { addr::read(to, to_len) }.map(Some)
+    };
+    // SAFETY: by the contract of libc.
+    transferred(to.and_then(|to| unsafe { send_all(fd, &one(from, len), flags, to) }))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
+    if !is_ours(fd) {
+        // SAFETY: by the contract of libc.
+        return unsafe { libc::syscall(libc::SYS_sendmsg, fd, message, flags) as ssize_t };
+    }
+    // SAFETY: by the contract of libc.
+    let message = unsafe { &*message };
+    let to = if message.msg_name.is_null() {
+        Ok(None)
+    } else {
+        // SAFETY: by the contract of libc.
+        unsafe { addr::read(message.msg_name.cast(), message.msg_namelen) }.map(Some)
+    };
+    // SAFETY: by the contract of libc.
+    transferred(to.and_then(|to| unsafe {
+        send_all(fd, entries(message.msg_iov, message.msg_iovlen)?, flags, to)
+    }))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn write(fd: c_int, from: *const c_void, len: size_t) -> ssize_t {
+    if !is_ours(fd) {
+        // SAFETY: by the contract of libc.
+        return unsafe { libc::syscall(libc::SYS_write, fd, from, len) as ssize_t };
+    }
+    let is_event = world::with(|world| {
+        let file = world.files.get(fd);
+        file.is_ok_and(|file| matches!(file.kind, Kind::Event(_)))
+    });
+    if is_event == Some(true) {
+        if len < 8 {
+            return fails(libc::EINVAL) as ssize_t;
+        }
+        // SAFETY: by the contract of libc there are 8 bytes.
+        let by = unsafe { ptr::read_unaligned(from.cast::<u64>()) };
+        return transferred(add_count(fd, by));
+    }
+    // SAFETY: by the contract of libc.
+    transferred(unsafe { send_all(fd, &one(from, len), 0, None) })
+}
+
+fn add_count(fd: c_int, by: u64) -> io::Result<usize> {
+    let added = world::with(|world| {
+        let key = world.files.of(fd)?;
+        let file = world.files.get(fd)?;
+        if let Kind::Event(count) = &mut file.kind {
+            match count.checked_add(by) {
+                Some(sum) if sum < u64::MAX => *count = sum,
+                _ => return or_deadlock(file.nonblocking, Err(os(libc::EAGAIN))),
+            }
+        }
+        world.edge(key, libc::EPOLLIN as u32);
+        Ok(8)
+    });
+    added.unwrap_or_else(|| Err(os(libc::EBADF)))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn writev(fd: c_int, list: *const iovec, count: c_int) -> ssize_t {
+    if !is_ours(fd) {
+        // SAFETY: by the contract of libc.
+        return unsafe { libc::syscall(libc::SYS_writev, fd, list, count) as ssize_t };
+    }
+    // SAFETY: by the contract of libc.
+    transferred(unsafe {
+        let from = entries(list, count as usize);
+        from.and_then(|from| send_all(fd, from, 0, None))
+    })
+}
+
+/// The functions of this file, for [`is_linked`](super::is_linked).
+pub(super) const PART: &[*const c_void] = &[
+    recv as *const c_void,
+    recvfrom as *const c_void,
+    recvmsg as *const c_void,
+    read as *const c_void,
+    readv as *const c_void,
+    send as *const c_void,
+    sendto as *const c_void,
+    sendmsg as *const c_void,
+    write as *const c_void,
+    writev as *const c_void,
+];
