@@ -13,7 +13,11 @@
 
 use std::net::SocketAddr;
 
-use super::{HostId, Network, event::Event, packet::Packet};
+use super::{
+    HostId, Network,
+    event::Event,
+    packet::{Body, Packet},
+};
 use crate::rng::Rng;
 
 /// Latency of a packet within one host, in nanoseconds.
@@ -180,8 +184,15 @@ impl Network {
         }
     }
 
-    /// Sends a packet from a host on its way. A packet to an address that no host has is lost.
-    pub(crate) fn send_packet(&mut self, from: HostId, packet: Packet) {
+    /// Sends a packet from a host on its way. Its ends are from where and to where. A packet to an
+    /// address that no host has is lost.
+    pub(crate) fn send_packet(&mut self, from: HostId, ends: (SocketAddr, SocketAddr), body: Body) {
+        let packet = Packet {
+            from: ends.0,
+            to: ends.1,
+            corrupt: false,
+            body,
+        };
         self.digest_packet(1, &packet);
         let Some(to) = self.owner_of(from, packet.to) else {
             return;

@@ -11,7 +11,7 @@ use std::{collections::VecDeque, io, net::SocketAddr};
 
 use super::{
     HostId, Network, Ready, SocketId,
-    packet::{Body, Packet},
+    packet::Body,
     ports::takes,
     socket::{Proto, Socket},
 };
@@ -163,15 +163,7 @@ impl Network {
         }
         let (host, from) = (s.host, SocketAddr::new(source, s.local.port()));
         let body = Body::Udp(data.to_vec());
-        self.send_packet(
-            host,
-            Packet {
-                from,
-                to,
-                corrupt: false,
-                body,
-            },
-        );
+        self.send_packet(host, (from, to), body);
         Ok(data.len())
     }
 
@@ -219,15 +211,7 @@ impl Network {
     ) {
         let Some(key) = self.udp_receiver(host, to, from) else {
             let body = Body::Unreachable;
-            self.send_packet(
-                host,
-                Packet {
-                    from: to,
-                    to: from,
-                    corrupt: false,
-                    body,
-                },
-            );
+            self.send_packet(host, (to, from), body);
             return;
         };
         let s = &mut self.sockets[key];

@@ -17,7 +17,7 @@ use crate::{
     network::{
         HostId, Network, Ready,
         event::Event,
-        packet::{Body, Packet, Segment},
+        packet::{Body, Segment},
         ports::{TimeWait, pair},
         socket::{Proto, Socket},
     },
@@ -44,16 +44,7 @@ impl Network {
                 ..Segment::default()
             },
         };
-        let (from, to) = ends;
-        self.send_packet(
-            host,
-            Packet {
-                from,
-                to,
-                corrupt: false,
-                body: Body::Tcp(answer),
-            },
-        );
+        self.send_packet(host, ends, Body::Tcp(answer));
     }
 
     /// Takes a SYN for a listener.
@@ -265,16 +256,7 @@ impl Network {
             return !anew;
         }
         if !segment.rst && segment.end() != segment.seq {
-            let (from, to) = ends;
-            self.send_packet(
-                host,
-                Packet {
-                    from,
-                    to,
-                    corrupt: false,
-                    body: Body::Tcp(answer),
-                },
-            );
+            self.send_packet(host, ends, Body::Tcp(answer));
         }
         true
     }

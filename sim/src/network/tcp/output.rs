@@ -7,7 +7,7 @@
 use super::{State, Tcp};
 use crate::network::{
     Network,
-    packet::{Body, Packet, Segment},
+    packet::{Body, Segment},
 };
 
 /// Segments that a connection may have in flight at first, as `TCP_INIT_CWND` of Linux.
@@ -26,15 +26,7 @@ impl Network {
         let (host, from) = (s.host, s.local);
         let to = s.peer();
         let body = Body::Tcp(segment);
-        self.send_packet(
-            host,
-            Packet {
-                from,
-                to,
-                corrupt: false,
-                body,
-            },
-        );
+        self.send_packet(host, (from, to), body);
     }
 
     pub(crate) fn send_ack(&mut self, key: usize) {
