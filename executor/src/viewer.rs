@@ -66,8 +66,8 @@ impl Viewer<'_> {
         self.shared.shown_stalls()
     }
 
-    /// The tasks that no wake can reach any more, if the runtime looks for such.
-    pub fn lost_tasks(&self) -> Option<Vec<TaskDump>> {
+    /// The tasks that no wake can reach any more.
+    pub fn lost_tasks(&self) -> Vec<TaskDump> {
         shown::lost_tasks(self.shared)
     }
 

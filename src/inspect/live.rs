@@ -5,10 +5,10 @@
 //! The answer to a page has two parts with two prices. What is new in the rings costs as much as
 //! happened; a dump costs as much as there are tasks. Each part may take [`PART`] of a core:
 //!
-//! - A dump is kept, and serves all pages and each change of order, search and place, until it is
-//!   old enough: its own price divided by [`PART`].
+//! - A dump is kept, with the lost tasks of that moment. It serves all pages and each change of
+//!   order, search and place, until it is old enough: its own price times [`PART`].
 //! - The page is told how long to wait until it asks again: the price of the rest of this answer,
-//!   divided by [`PART`], times the number of pages.
+//!   times [`PART`], times the number of pages.
 //!
 //! The price is wall-clock time, which is more than the time on a core.
 //!
@@ -76,6 +76,7 @@ struct Dumped {
     /// In the order of their ids.
     tasks: Vec<TaskDump>,
     summary: Summary,
+    lost: Vec<TaskDump>,
 }
 
 /// A page that is open.
@@ -138,11 +139,13 @@ impl Live {
             let mut tasks = self.runtime.dump();
             tasks.sort_by_key(|task| task.id.as_u64());
             let summary = Summary::of(&tasks);
+            let lost = self.viewer().lost_tasks();
             *dumped = Some(Dumped {
                 at: Instant::now(),
                 took: began.elapsed(),
                 tasks,
                 summary,
+                lost,
             });
         }
         f(dumped.as_ref().expect("there is one by now"));
@@ -171,11 +174,18 @@ impl Live {
         tasks.map(|task| task.as_u64()).collect()
     }
 
-    fn tasks(&self, ask: &AskTasks, named: &BTreeSet<u64>, json: &mut Json) -> Duration {
+    /// Tells what is in a dump. The answer is how long the dump took, if it was made for this.
+    fn tasks(&self, ask: Option<&AskTasks>, named: &BTreeSet<u64>, json: &mut Json) -> Duration {
         let began = Instant::now();
         let mut took = Duration::ZERO;
         self.with_tasks(|dumped| {
             took = began.elapsed();
+            json.key("lost").list(|list| {
+                for task in &dumped.lost {
+                    Field::row(TASK_FIELDS, task, list);
+                }
+            });
+            let Some(ask) = ask else { return };
             json.key("tasks");
             tasks_json(&dumped.tasks, &dumped.summary, ask, json);
             json.key("names").map(|names| {
@@ -217,22 +227,12 @@ impl Source for Live {
             if let Some(cursor) = &ask.cursor {
                 named = self.events(cursor.clone(), json);
             }
-            let mut for_dump = Duration::ZERO;
-            if let Some(ask) = &ask.tasks {
-                for_dump = self.tasks(ask, &named, json);
-            }
+            let for_dump = self.tasks(ask.tasks.as_ref(), &named, json);
             json.key("stalls").list(|list| {
                 for stall in viewer.stalls() {
                     Field::row(STALL_FIELDS, &stall, list);
                 }
             });
-            if let Some(lost) = viewer.lost_tasks() {
-                json.key("lost").list(|list| {
-                    for task in lost {
-                        Field::row(TASK_FIELDS, &task, list);
-                    }
-                });
-            }
             let rest = began.elapsed().saturating_sub(for_dump);
             let wait = (rest * PART * pages).clamp(WAIT_MIN, WAIT_MAX);
             self.waits(ask.page, wait);
@@ -310,5 +310,45 @@ impl Rows for Vec<TaskDump> {
     fn keys(&self) -> Vec<String> {
         let keys = TASK_FIELDS.iter().map(|(key, _)| (*key).to_owned());
         keys.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{future, iter};
+
+    use super::*;
+    use crate::runtime::Runtime;
+
+    /// How many lost tasks are told of from now on.
+    fn told(live: &Live) -> usize {
+        drop(live.answer(&Ask::default()));
+        let dumped = lock(&live.dumped);
+        dumped.as_ref().map_or(0, |dumped| dumped.lost.len())
+    }
+
+    #[test]
+    fn the_lost_tasks_are_found_with_the_dump_and_not_with_each_answer() {
+        let runtime = Runtime::new().unwrap();
+        let live = Live::new(runtime.handle().clone());
+        let lose = || drop(runtime.spawn(future::pending::<()>()));
+        let forget = || *lock(&live.dumped) = None;
+        let until_told = |count| {
+            let mut looks = iter::repeat_with(|| {
+                forget();
+                told(&live)
+            });
+            assert_eq!(looks.find(|told| *told == count), Some(count));
+        };
+        lose();
+        until_told(1);
+        // It serves for hours if it took an hour.
+        lock(&live.dumped).as_mut().unwrap().took = Duration::from_secs(3600);
+        lose();
+        while runtime.metrics().live_tasks < 2 || runtime.handle().lost_tasks().len() < 2 {
+            std::thread::yield_now();
+        }
+        assert_eq!(told(&live), 1);
+        until_told(2);
     }
 }

@@ -54,6 +54,17 @@ fn a_page_sees_a_task_that_comes_and_goes() {
 }
 
 #[test]
+fn a_lost_task_is_told() {
+    let served = Served::new();
+    drop(idle(&served.runtime, "lost"));
+    until("it is found", || {
+        let state = served.state("");
+        let lost = state["lost"].as_array().unwrap();
+        lost.iter().any(|task| task["name"] == "lost")
+    });
+}
+
+#[test]
 fn each_event_is_told_once() {
     let served = Served::new();
     let mark = |name| {

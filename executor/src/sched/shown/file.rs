@@ -93,13 +93,11 @@ impl Shared {
                     Field::row(STALL_FIELDS, &stall, list);
                 }
             });
-            if let Some(lost) = fields::lost_tasks(self) {
-                json.key("lost").list(|list| {
-                    for task in lost {
-                        Field::row(TASK_FIELDS, &task, list);
-                    }
-                });
-            }
+            json.key("lost").list(|list| {
+                for task in fields::lost_tasks(self) {
+                    Field::row(TASK_FIELDS, &task, list);
+                }
+            });
         })
     }
 }
