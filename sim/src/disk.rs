@@ -67,7 +67,7 @@ use std::{
 
 pub use self::faults::DiskFaults;
 pub(crate) use self::{
-    names::About,
+    names::{About, Entry},
     open::{Open, Opened, Seek},
     store::{NodeId, Store},
 };

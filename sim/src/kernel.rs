@@ -53,6 +53,7 @@ mod addr;
 mod clock;
 mod descriptors;
 mod files;
+mod fs;
 mod names;
 mod options;
 mod poll;
@@ -110,6 +111,7 @@ pub(crate) fn is_linked() -> bool {
 
     black_box(clock::PART);
     black_box(descriptors::PART);
+    black_box(fs::PARTS);
     black_box(names::PART);
     black_box(options::PART);
     black_box(poll::PART);

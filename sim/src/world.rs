@@ -119,6 +119,15 @@ impl World {
         &mut host.disk
     }
 
+    /// Lets the time pass that calls of the host's disk took.
+    pub(crate) fn waits_for_disk(&mut self, host: usize) {
+        let cost = self.hosts[host].disk.take_cost();
+        if cost > 0 {
+            let until = self.now(host).saturating_add(cost);
+            self.sleeps(host, until);
+        }
+    }
+
     pub(crate) fn fill_random(&mut self, bytes: &mut [u8]) {
         for chunk in bytes.chunks_mut(8) {
             let word = self.random.next_u64().to_le_bytes();

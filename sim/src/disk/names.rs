@@ -25,6 +25,26 @@ pub(crate) struct About {
     pub(crate) times: Times,
 }
 
+impl About {
+    /// Of what is no file, and has only a type.
+    pub(crate) fn other(mode: u32) -> Self {
+        let times = Times {
+            accessed: 0,
+            modified: 0,
+            changed: 0,
+            born: 0,
+        };
+        Self {
+            node: 0,
+            mode,
+            links: 1,
+            len: 0,
+            blocks: 0,
+            times,
+        }
+    }
+}
+
 /// An entry of a folder: its node, its type as of `stat`, and its name.
 pub(crate) type Entry = (u64, u32, Vec<u8>);
 
@@ -226,6 +246,29 @@ impl Store {
             Found::Here(here) => here.node().map(Ok),
             Found::System(path) => Ok(Err(path)),
         }
+    }
+
+    /// The path of what a path leads to, without links. Or a path of the system's.
+    pub(crate) fn real_path(
+        &mut self,
+        start: NodeId,
+        path: &[u8],
+    ) -> io::Result<Result<Vec<u8>, Vec<u8>>> {
+        self.takes_time(self.faults.latency);
+        let here = match self.walk(start, path, true)? {
+            Found::Here(here) => here,
+            Found::System(path) => return Ok(Err(path)),
+        };
+        let node = here.node()?;
+        let Last::Name(name) = here.last else {
+            return self.path_of(node).map(Ok);
+        };
+        let mut path = self.path_of(here.folder)?;
+        if path != b"/" {
+            path.push(b'/');
+        }
+        path.extend(name);
+        Ok(Ok(path))
     }
 
     pub(crate) fn about(&self, node: NodeId) -> About {
