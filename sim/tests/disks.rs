@@ -30,7 +30,7 @@ fn crashed<R>(
         let before = before.clone();
         async move { before().await }
     });
-    sim.client("clock", sleep(Duration::from_secs(10)));
+    sim.client("clock", async { sleep(Duration::from_secs(10)).await });
     sim.after(Duration::from_secs(5), |sim| sim.crash("n0"));
     sim.set_disk("n0", faults);
     sim.run().unwrap();
@@ -123,7 +123,7 @@ fn what_is_older_than_half_a_minute_is_durable() {
     for seed in 0..SEEDS {
         let sim = Sim::new(seed);
         sim.host("n0", || fs::write("f", "text"));
-        sim.client("clock", sleep(Duration::from_secs(60)));
+        sim.client("clock", async { sleep(Duration::from_secs(60)).await });
         sim.after(Duration::from_secs(40), |sim| sim.crash("n0"));
         sim.run().unwrap();
         assert_eq!(sim.disk("n0").read("f").unwrap(), b"text", "seed {seed}");
@@ -196,7 +196,7 @@ fn a_restarted_program_begins_with_what_is_left() {
         fs::rename("next", "count").await?;
         sync_folder().await
     });
-    sim.client("clock", sleep(Duration::from_secs(20)));
+    sim.client("clock", async { sleep(Duration::from_secs(20)).await });
     for seconds in [1, 2, 3] {
         sim.after(Duration::from_secs(seconds), |sim| sim.restart("n0"));
     }
@@ -224,7 +224,7 @@ fn a_crashed_program_writes_no_more() {
             io::Result::Ok(())
         }
     });
-    sim.client("clock", sleep(Duration::from_secs(3)));
+    sim.client("clock", async { sleep(Duration::from_secs(3)).await });
     sim.after(Duration::from_secs(1), move |sim| {
         sim.crash("n0");
         sim.after(Duration::from_secs(1), move |_| {
@@ -273,7 +273,7 @@ fn a_failed_sync_is_not_made_good_by_the_next_one() {
                 io::Result::Ok(())
             }
         });
-        sim.client("clock", sleep(Duration::from_secs(10)));
+        sim.client("clock", async { sleep(Duration::from_secs(10)).await });
         sim.after(Duration::from_secs(5), |sim| sim.crash("n0"));
         sim.run().unwrap();
         lost += u32::from(sim.disk("n0").read("f").unwrap() == b"old");
@@ -366,7 +366,7 @@ fn rot_turns_one_bit_for_good() {
     );
     let (sees, sees_later) = (first.clone(), second.clone());
     sim.host("n0", || async { io::Result::Ok(()) });
-    sim.client("clock", sleep(Duration::from_secs(9)));
+    sim.client("clock", async { sleep(Duration::from_secs(9)).await });
     let disk = sim.disk("n0");
     disk.write("f", [0; 1_000]).unwrap();
     sim.after(Duration::from_secs(1), move |sim| {
@@ -415,7 +415,7 @@ fn two_runs_of_a_seed_are_the_same() {
             }
             io::Result::Ok(())
         });
-        sim.client("clock", sleep(Duration::from_secs(1)));
+        sim.client("clock", async { sleep(Duration::from_secs(1)).await });
         let crash = Duration::from_micros(sim.below(200_000));
         sim.after(crash, |sim| sim.restart("n0"));
         sim.set_disk(
