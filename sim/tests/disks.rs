@@ -329,7 +329,7 @@ fn reads_writes_and_syncs_fail_at_their_rates() {
         let file = std::fs::File::options()
             .read(true)
             .write(true)
-            .create(true)
+            .create_new(true)
             .open("f");
         let file = file.unwrap();
         let mut fails = [0; 3];

@@ -281,7 +281,6 @@ pub(crate) fn locks_exclude_others(at: &Path, t: &mut Trace) {
     drop(copy);
     t.say("free", lock(&a, libc::LOCK_SH));
     t.say("nothing", lock(&a, 77));
-    t.done("of std", a.try_lock().map_err(std::io::Error::other));
     // SAFETY: plain data, and a valid lock.
     unsafe {
         let mut range: libc::flock = std::mem::zeroed();

@@ -1,6 +1,7 @@
 //! Programs about names.
 
 use std::{
+    ffi::CStr,
     fs::{self, File, OpenOptions, Permissions},
     io::{Read, Write},
     os::{
@@ -70,7 +71,7 @@ pub(crate) fn files_are_opened_in_all_modes(at: &Path, t: &mut Trace) {
     let mode = |mode| {
         OpenOptions::new()
             .write(true)
-            .create(true)
+            .create_new(true)
             .mode(mode)
             .open(at.join("m"))
     };
@@ -200,7 +201,7 @@ pub(crate) fn removed_files_stay_open(at: &Path, t: &mut Trace) {
     let mut file = OpenOptions::new()
         .read(true)
         .write(true)
-        .create(true)
+        .create_new(true)
         .open(&path)
         .unwrap();
     file.write_all(b"kept").unwrap();
@@ -225,8 +226,9 @@ pub(crate) fn relative_paths_begin_in_the_current_folder(at: &Path, t: &mut Trac
     // The current folder of the test's process is left alone: a descriptor stands for it.
     let folder = File::open(at).unwrap();
     let open = |path: &str, flags| {
-        // SAFETY: the path ends with NUL, and a new descriptor is owned by nobody.
+        // SAFETY: the path ends with NUL.
         let fd = unsafe { libc::openat(folder.as_raw_fd(), c(path).as_ptr(), flags, 0o644) };
+        // SAFETY: a new descriptor is owned by nobody.
         cvt(fd).map(|fd| unsafe { OwnedFd::from_raw_fd(fd as i32) })
     };
     t.done("new", open("f", libc::O_CREAT | libc::O_WRONLY));
@@ -344,7 +346,7 @@ pub(crate) fn permissions_and_times_are_kept(at: &Path, t: &mut Trace) {
     let nothing = at.join("x");
     t.done(
         "of nothing",
-        fs::set_permissions(&nothing, Permissions::from_mode(0)),
+        fs::set_permissions(&nothing, Permissions::from_mode(0o0)),
     );
     let time = SystemTime::UNIX_EPOCH + Duration::new(1_000_000, 123_456_789);
     t.done("time", file.set_modified(time));
@@ -390,35 +392,25 @@ pub(crate) fn descriptors_of_folders_are_beginnings(at: &Path, t: &mut Trace) {
     fs::create_dir(at.join("d")).unwrap();
     let folder = File::open(at.join("d")).unwrap();
     let fd = folder.as_raw_fd();
-    // SAFETY: all paths end with NUL, here and below.
-    t.say(
-        "make",
-        cvt(unsafe { libc::mkdirat(fd, c"e".as_ptr(), 0o755) }),
-    );
-    t.say(
-        "link",
-        cvt(unsafe { libc::symlinkat(c"e".as_ptr(), fd, c"l".as_ptr()) }),
-    );
+    let make = |name: &CStr| {
+        // SAFETY: the name ends with NUL, here and below.
+        cvt(unsafe { libc::mkdirat(fd, name.as_ptr(), 0o755) })
+    };
+    // SAFETY: as above.
+    let unlink = |name: &CStr, flags| cvt(unsafe { libc::unlinkat(fd, name.as_ptr(), flags) });
+    t.say("make", make(c"e"));
+    // SAFETY: as above.
+    let linked = unsafe { libc::symlinkat(c"e".as_ptr(), fd, c"l".as_ptr()) };
+    t.say("link", cvt(linked));
     // SAFETY: as above.
     let renamed = unsafe { libc::renameat(fd, c"e".as_ptr(), fd, c"g".as_ptr()) };
     t.say("rename", cvt(renamed));
     t.say("listed", listed(&at.join("d")));
-    t.say(
-        "unlink",
-        cvt(unsafe { libc::unlinkat(fd, c"l".as_ptr(), 0) }),
-    );
-    t.say(
-        "unlink a folder",
-        cvt(unsafe { libc::unlinkat(fd, c"g".as_ptr(), 0) }),
-    );
-    // SAFETY: as above.
-    let removed = unsafe { libc::unlinkat(fd, c"g".as_ptr(), libc::AT_REMOVEDIR) };
-    t.say("rmdir", cvt(removed));
+    t.say("unlink", unlink(c"l", 0));
+    t.say("unlink a folder", unlink(c"g", 0));
+    t.say("rmdir", unlink(c"g", libc::AT_REMOVEDIR));
     fs::rename(at.join("d"), at.join("moved")).unwrap();
-    t.say(
-        "after a move",
-        cvt(unsafe { libc::mkdirat(fd, c"n".as_ptr(), 0o755) }),
-    );
+    t.say("after a move", make(c"n"));
     t.say("it is", listed(&at.join("moved")));
     let mut text = String::new();
     t.done("read a folder", (&folder).read_to_string(&mut text));
