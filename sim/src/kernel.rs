@@ -53,6 +53,7 @@ mod addr;
 mod clock;
 mod descriptors;
 mod files;
+mod fs;
 mod names;
 mod options;
 mod poll;
@@ -64,7 +65,7 @@ use std::io;
 
 use libc::c_int;
 
-pub(crate) use self::files::Files;
+pub(crate) use self::{clock::CALENDAR, files::Files};
 
 /// The number of the first simulated descriptor.
 pub(crate) const FIRST: c_int = 1 << 28;
@@ -110,6 +111,7 @@ pub(crate) fn is_linked() -> bool {
 
     black_box(clock::PART);
     black_box(descriptors::PART);
+    black_box(fs::PARTS);
     black_box(names::PART);
     black_box(options::PART);
     black_box(poll::PART);

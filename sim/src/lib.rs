@@ -25,6 +25,8 @@
 
 #[cfg(target_os = "linux")]
 mod check;
+#[cfg(target_os = "linux")]
+mod disk;
 mod error;
 #[cfg(target_os = "linux")]
 mod failure;
@@ -41,6 +43,7 @@ pub use error::Error;
 #[cfg(target_os = "linux")]
 pub use {
     check::check,
+    disk::{Disk, DiskFaults},
     failure::Failure,
     sim::{Builder, Outcome, Sim},
 };

@@ -37,6 +37,7 @@
 //! - Time that moves while hosts can step: the cost of a poll is not known, and would differ
 //!   between debug and release.
 
+mod disks;
 mod drive;
 mod faults;
 
@@ -294,8 +295,10 @@ impl Sim {
 
     /// A hash of all choices and packets so far. Two runs with the same one were the same.
     pub fn digest(&self) -> u64 {
-        let net = self.inner.world.borrow().net.digest();
-        self.inner.digest.get().with(net).value()
+        let world = self.inner.world.borrow();
+        let disks = world.hosts.iter().map(|host| host.disk.digest());
+        let digest = self.inner.digest.get().with(world.net.digest());
+        disks.fold(digest, Digest::with).value()
     }
 
     /// Adds a host, which runs `main`; after a crash, [`restart`](Self::restart) calls it again.
@@ -351,12 +354,14 @@ impl Sim {
             Ok(id) => id,
             Err(error) => panic!("{error}"),
         };
+        let disk = world.new_disk();
         world.hosts.push(Host {
             id,
             up: true,
             skew: 0,
             busy_until: 0,
             edges: 0,
+            disk,
         });
         drop(world);
         self.inner.names.borrow_mut().insert(name.clone(), index);

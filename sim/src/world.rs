@@ -39,7 +39,8 @@ use std::{
 };
 
 use crate::{
-    kernel::Files,
+    disk::Store,
+    kernel::{CALENDAR, Files},
     network::{HostId, Network},
     rng::Rng,
 };
@@ -61,6 +62,8 @@ pub(crate) struct World {
     pub(crate) files: Files,
     pub(crate) hosts: Vec<Host>,
     random: Rng,
+    /// Seeds of disks.
+    disks: Rng,
 }
 
 /// A host, as its system calls see it.
@@ -74,6 +77,7 @@ pub(crate) struct Host {
     pub(crate) busy_until: u64,
     /// Events that its epoll descriptors were told of so far.
     pub(crate) edges: u64,
+    pub(crate) disk: Store,
 }
 
 impl World {
@@ -84,6 +88,7 @@ impl World {
             files: Files::default(),
             hosts: Vec::new(),
             random: Rng::new(rng.next_u64()),
+            disks: Rng::new(rng.next_u64()),
         }
     }
 
@@ -98,6 +103,29 @@ impl World {
         let busy_until = &mut self.hosts[host].busy_until;
         *busy_until = until.max(*busy_until);
         CLOCKS.set((self.now(host), self.hosts[host].skew));
+    }
+
+    /// A disk for the next host.
+    pub(crate) fn new_disk(&mut self) -> Store {
+        Store::new(self.disks.next_u64())
+    }
+
+    /// The disk of a host, at its time.
+    pub(crate) fn disk_of(&mut self, host: usize) -> &mut Store {
+        let now = self.now(host);
+        let host = &mut self.hosts[host];
+        let calendar = i128::from(CALENDAR + now) + i128::from(host.skew);
+        host.disk.set_time(now, calendar);
+        &mut host.disk
+    }
+
+    /// Lets the time pass that calls of the host's disk took.
+    pub(crate) fn waits_for_disk(&mut self, host: usize) {
+        let cost = self.hosts[host].disk.take_cost();
+        if cost > 0 {
+            let until = self.now(host).saturating_add(cost);
+            self.sleeps(host, until);
+        }
     }
 
     pub(crate) fn fill_random(&mut self, bytes: &mut [u8]) {

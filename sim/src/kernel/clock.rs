@@ -15,7 +15,7 @@ const SECOND: u64 = 1_000_000_000;
 const BOOT: u64 = 1_000_000 * SECOND;
 
 /// The calendar shows this then: 2030-01-01.
-const CALENDAR: u64 = 1_893_456_000 * SECOND;
+pub(crate) const CALENDAR: u64 = 1_893_456_000 * SECOND;
 
 type ClockGettime = unsafe extern "C" fn(clockid_t, *mut timespec) -> c_int;
 

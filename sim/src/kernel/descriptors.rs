@@ -5,8 +5,16 @@ use std::ptr;
 
 use libc::{c_char, c_int, c_long, c_ulong, c_void};
 
-use super::{answer, fails, is_ours, number, sockets::os};
+use super::{
+    answer, fails,
+    files::{File, Kind},
+    is_ours, number,
+    sockets::os,
+};
 use crate::world;
+
+/// The flags of `open` that a file keeps.
+const STATUS: c_int = libc::O_ACCMODE | libc::O_APPEND | libc::O_SYNC | libc::O_DIRECTORY;
 
 /// Whether the simulation of a descriptor is over, or has another thread: see `files.rs`.
 fn is_of_an_ended_run(fd: c_int) -> bool {
@@ -14,7 +22,7 @@ fn is_of_an_ended_run(fd: c_int) -> bool {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn close(fd: c_int) -> c_int {
+pub(super) unsafe extern "C" fn close(fd: c_int) -> c_int {
     if !is_ours(fd) {
         // SAFETY: it takes no pointers.
         return unsafe { libc::syscall(libc::SYS_close, fd) as c_int };
@@ -46,11 +54,33 @@ unsafe extern "C" fn fcntl(fd: c_int, command: c_int, argument: c_long) -> c_int
                 Ok(0)
             }
             libc::F_GETFL => {
-                let nonblocking = world.files.get(fd)?.nonblocking;
-                Ok(libc::O_RDWR | if nonblocking { libc::O_NONBLOCK } else { 0 })
+                let File {
+                    nonblocking, kind, ..
+                } = world.files.get(fd)?;
+                let flags = match kind {
+                    Kind::File(open) => open.flags & STATUS,
+                    _ => libc::O_RDWR,
+                };
+                Ok(flags | if *nonblocking { libc::O_NONBLOCK } else { 0 })
             }
             libc::F_SETFL => {
-                world.files.get(fd)?.nonblocking = flags & libc::O_NONBLOCK != 0;
+                let file = world.files.get(fd)?;
+                file.nonblocking = flags & libc::O_NONBLOCK != 0;
+                if let Kind::File(open) = &mut file.kind {
+                    open.flags = open.flags & !libc::O_APPEND | flags & libc::O_APPEND;
+                }
+                Ok(0)
+            }
+            // These locks are the process's, and each host is one: nobody else has them.
+            libc::F_SETLK | libc::F_SETLKW => {
+                world.files.file(fd)?;
+                Ok(0)
+            }
+            libc::F_GETLK => {
+                world.files.file(fd)?;
+                let lock = ptr::with_exposed_provenance_mut::<libc::flock>(argument as usize);
+                // SAFETY: by the contract of libc.
+                unsafe { (*lock).l_type = libc::F_UNLCK as libc::c_short };
                 Ok(0)
             }
             _ => Err(os(libc::EINVAL)),
@@ -60,6 +90,12 @@ unsafe extern "C" fn fcntl(fd: c_int, command: c_int, argument: c_long) -> c_int
         Ok(value) => value,
         Err(error) => fails(number(&error)),
     }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fcntl64(fd: c_int, command: c_int, argument: c_long) -> c_int {
+    // SAFETY: by the contract of libc.
+    unsafe { fcntl(fd, command, argument) }
 }
 
 #[unsafe(no_mangle)]
@@ -109,6 +145,7 @@ unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_char) -
 pub(super) const PART: &[*const c_void] = &[
     close as *const c_void,
     fcntl as *const c_void,
+    fcntl64 as *const c_void,
     dup as *const c_void,
     ioctl as *const c_void,
 ];

@@ -13,6 +13,7 @@ use slab::Slab;
 
 use super::{FIRST, poll::Watches};
 use crate::{
+    disk::Open,
     network::{Ready, SocketId},
     world::World,
 };
@@ -59,6 +60,7 @@ pub(super) enum Kind {
     Event(u64),
     /// A timerfd. It never fires: in a simulation timers are the runtime's.
     Timer,
+    File(Open),
 }
 
 impl Kind {
@@ -114,6 +116,14 @@ impl Files {
     pub(super) fn get(&mut self, fd: c_int) -> io::Result<&mut File> {
         let file = self.of(fd)?;
         Ok(&mut self.open[file])
+    }
+
+    /// The same, or `EBADF` if it is no file of a disk.
+    pub(super) fn file(&mut self, fd: c_int) -> io::Result<&mut Open> {
+        match &mut self.get(fd)?.kind {
+            Kind::File(open) => Ok(open),
+            _ => Err(bad()),
+        }
     }
 
     pub(super) fn flags(&mut self, fd: c_int) -> io::Result<&mut c_int> {
@@ -182,6 +192,7 @@ impl World {
                     }
                 }
             }
+            Kind::File(open) => self.hosts[file.host].disk.close(&open),
             Kind::Event(_) | Kind::Timer => {}
         }
         Ok(())
@@ -196,6 +207,7 @@ impl World {
             Kind::Event(0) => libc::EPOLLOUT as u32,
             Kind::Event(_) => (libc::EPOLLIN | libc::EPOLLOUT) as u32,
             Kind::Timer => 0,
+            Kind::File(_) => (libc::EPOLLIN | libc::EPOLLOUT) as u32,
         }
     }
 

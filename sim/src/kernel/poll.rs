@@ -96,6 +96,9 @@ impl World {
         } else {
             return Err(os(libc::EPERM));
         };
+        if let Kind::File(_) = self.files.open[watched].kind {
+            return Err(os(libc::EPERM));
+        }
         let (file, watches) = self.watches(epoll)?;
         if file == watched {
             return Err(os(libc::EINVAL));

@@ -6,13 +6,17 @@
 //! Unlike in Linux, a write to a closed connection raises no SIGPIPE: Rust programs ignore it.
 #![allow(unsafe_code)]
 
-use std::{io, net::SocketAddr, ptr, slice};
+use std::{borrow::Cow, io, net::SocketAddr, ptr, slice};
 
 use libc::{c_int, c_void, iovec, msghdr, size_t, sockaddr, socklen_t, ssize_t};
 
 use super::{
     addr, fails,
     files::Kind,
+    fs::{
+        data::{read_file, write_file},
+        is_file,
+    },
     is_ours,
     sockets::{on_socket, or_deadlock, os},
     transferred,
@@ -127,7 +131,7 @@ unsafe fn buffer<'a>(one: &iovec) -> &'a mut [u8] {
 /// # Safety
 ///
 /// - Each buffer is valid for writes.
-unsafe fn scatter(mut bytes: &[u8], into: &[iovec]) {
+pub(super) unsafe fn scatter(mut bytes: &[u8], into: &[iovec]) {
     for one in into {
         let len = one.iov_len.min(bytes.len());
         // SAFETY: by contract.
@@ -142,7 +146,7 @@ const IOV_MAX: usize = 1024;
 /// # Safety
 ///
 /// - `list` has `count` entries, if that is no more than [`IOV_MAX`].
-unsafe fn entries<'a>(list: *const iovec, count: usize) -> io::Result<&'a [iovec]> {
+pub(super) unsafe fn entries<'a>(list: *const iovec, count: usize) -> io::Result<&'a [iovec]> {
     match count {
         0 => Ok(&[]),
         // SAFETY: by contract.
@@ -152,7 +156,7 @@ unsafe fn entries<'a>(list: *const iovec, count: usize) -> io::Result<&'a [iovec
     }
 }
 
-fn one(base: *const c_void, len: size_t) -> [iovec; 1] {
+pub(super) fn one(base: *const c_void, len: size_t) -> [iovec; 1] {
     let iov_base = base.cast_mut();
     [iovec {
         iov_base,
@@ -241,6 +245,10 @@ unsafe extern "C" fn read(fd: c_int, out: *mut c_void, len: size_t) -> ssize_t {
             Ok(8)
         }));
     }
+    if is_file(fd) {
+        // SAFETY: by the contract of libc.
+        return transferred(unsafe { read_file(fd, &one(out, len), None) });
+    }
     // SAFETY: by the contract of libc.
     transferred(unsafe { receive(fd, &one(out, len), 0) }.map(|received| received.len))
 }
@@ -250,6 +258,13 @@ unsafe extern "C" fn readv(fd: c_int, list: *const iovec, count: c_int) -> ssize
     if !is_ours(fd) {
         // SAFETY: by the contract of libc.
         return unsafe { libc::syscall(libc::SYS_readv, fd, list, count) as ssize_t };
+    }
+    if is_file(fd) {
+        // SAFETY: by the contract of libc.
+        return transferred(unsafe {
+            let into = entries(list, count as usize);
+            into.and_then(|into| read_file(fd, into, None))
+        });
     }
     // SAFETY: by the contract of libc.
     let received = unsafe {
@@ -275,6 +290,24 @@ fn take_count(fd: c_int) -> Option<io::Result<u64>> {
 
 // --- sending ---
 
+/// The bytes of buffers, one after the other.
+///
+/// # Safety
+///
+/// - Each buffer is valid for reads while the result is alive.
+pub(super) unsafe fn bytes_of(from: &[iovec]) -> Cow<'_, [u8]> {
+    let bytes = |one: &iovec| match one.iov_len {
+        0 => &[],
+        // SAFETY: by contract.
+        len => unsafe { slice::from_raw_parts(one.iov_base.cast::<u8>(), len) },
+    };
+    match from {
+        [] => Cow::Borrowed(&[]),
+        [one] => Cow::Borrowed(bytes(one)),
+        many => Cow::Owned(many.iter().map(bytes).collect::<Vec<_>>().concat()),
+    }
+}
+
 /// # Safety
 ///
 /// - Each buffer of `from` is valid for reads.
@@ -293,20 +326,8 @@ unsafe fn send_all(
     if flags & !known != 0 {
         return Err(os(libc::EOPNOTSUPP));
     }
-    let bytes = |one: &iovec| match one.iov_len {
-        0 => &[],
-        // SAFETY: by contract.
-        len => unsafe { slice::from_raw_parts(one.iov_base.cast::<u8>(), len) },
-    };
-    let gathered: Vec<u8>;
-    let bytes = match from {
-        [] => &[],
-        [one] => bytes(one),
-        many => {
-            gathered = many.iter().map(bytes).collect::<Vec<_>>().concat();
-            &gathered
-        }
-    };
+    // SAFETY: by contract.
+    let bytes = &*unsafe { bytes_of(from) };
     on_socket(fd, |world, id, nonblocking| {
         let nonblocking = nonblocking || flags & libc::MSG_DONTWAIT != 0;
         let is_udp = matches!(world.files.get(fd)?.kind, Kind::Udp(_));
@@ -371,7 +392,7 @@ unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) ->
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn write(fd: c_int, from: *const c_void, len: size_t) -> ssize_t {
+pub(super) unsafe extern "C" fn write(fd: c_int, from: *const c_void, len: size_t) -> ssize_t {
     if !is_ours(fd) {
         // SAFETY: by the contract of libc.
         return unsafe { libc::syscall(libc::SYS_write, fd, from, len) as ssize_t };
@@ -387,6 +408,10 @@ unsafe extern "C" fn write(fd: c_int, from: *const c_void, len: size_t) -> ssize
         // SAFETY: by the contract of libc there are 8 bytes.
         let by = unsafe { ptr::read_unaligned(from.cast::<u64>()) };
         return transferred(add_count(fd, by));
+    }
+    if is_file(fd) {
+        // SAFETY: by the contract of libc.
+        return transferred(unsafe { write_file(fd, &one(from, len), None) });
     }
     // SAFETY: by the contract of libc.
     transferred(unsafe { send_all(fd, &one(from, len), 0, None) })
@@ -413,6 +438,13 @@ unsafe extern "C" fn writev(fd: c_int, list: *const iovec, count: c_int) -> ssiz
     if !is_ours(fd) {
         // SAFETY: by the contract of libc.
         return unsafe { libc::syscall(libc::SYS_writev, fd, list, count) as ssize_t };
+    }
+    if is_file(fd) {
+        // SAFETY: by the contract of libc.
+        return transferred(unsafe {
+            let from = entries(list, count as usize);
+            from.and_then(|from| write_file(fd, from, None))
+        });
     }
     // SAFETY: by the contract of libc.
     transferred(unsafe {

@@ -87,13 +87,19 @@ impl Default for Link {
     }
 }
 
+impl Latency {
+    pub(crate) fn draw(self, rng: &mut Rng) -> u64 {
+        match self {
+            Self::Constant(time) => time,
+            Self::Uniform { min, max } => min + rng.below(max.saturating_sub(min) + 1),
+            Self::Exponential { min, mean } => min.saturating_add(rng.exponential(mean)),
+        }
+    }
+}
+
 impl Link {
     fn delay(&self, rng: &mut Rng) -> u64 {
-        let latency = match self.latency {
-            Latency::Constant(time) => time,
-            Latency::Uniform { min, max } => min + rng.below(max.saturating_sub(min) + 1),
-            Latency::Exponential { min, mean } => min.saturating_add(rng.exponential(mean)),
-        };
+        let latency = self.latency.draw(rng);
         let jitter = if self.jitter == 0 {
             0
         } else {

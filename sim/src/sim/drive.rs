@@ -251,9 +251,13 @@ impl Sim {
             any = true;
             match order {
                 Order::Start(index) => self.start(index),
-                Order::Crash(index) => self.stop(index),
+                Order::Crash(index) => {
+                    self.stop(index);
+                    self.lose_power(index);
+                }
                 Order::Restart(index) => {
                     self.stop(index);
+                    self.lose_power(index);
                     self.start(index);
                 }
                 Order::Pause(index) => self.inner.hosts.borrow_mut()[index].is_paused = true,

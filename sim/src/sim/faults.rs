@@ -126,7 +126,7 @@ impl Sim {
     }
 
     #[track_caller]
-    fn index(&self, name: impl AsRef<str>) -> usize {
+    pub(super) fn index(&self, name: impl AsRef<str>) -> usize {
         let name = name.as_ref();
         let names = self.inner.names.borrow();
         match names.get(name) {

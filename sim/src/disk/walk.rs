@@ -1,0 +1,191 @@
+//! How a path leads to a node.
+
+use std::io;
+
+use super::store::{Kind, Name, NodeId, ROOT, Store};
+use crate::error::os;
+
+/// Links on the way at most, as in Linux.
+const LINKS: usize = 40;
+
+const NAME_MAX: usize = 255;
+const PATH_MAX: usize = 4096;
+
+/// Where a path leads to.
+#[derive(Debug)]
+pub(crate) enum Found {
+    Here(Here),
+    /// To a path of the system's.
+    System(Vec<u8>),
+}
+
+#[derive(Debug)]
+pub(crate) struct Here {
+    pub(super) folder: NodeId,
+    pub(super) last: Last,
+    pub(super) node: Option<NodeId>,
+    /// The path ends with a slash.
+    pub(super) is_folder: bool,
+}
+
+/// The last part of a path.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Last {
+    Name(Name),
+    Dot,
+    DotDot,
+    Root,
+}
+
+impl Here {
+    /// The node, or `ENOENT`.
+    pub(super) fn node(&self) -> io::Result<NodeId> {
+        self.node.ok_or_else(|| os(libc::ENOENT))
+    }
+
+    /// The name of something new. `EEXIST` if it is there.
+    pub(super) fn new_name(&self) -> io::Result<Name> {
+        match (&self.last, self.node) {
+            (Last::Name(name), None) => Ok(name.clone()),
+            _ => Err(os(libc::EEXIST)),
+        }
+    }
+}
+
+impl Store {
+    /// Follows a path that begins at `start`, or at the root. `follow`: also a link at its end.
+    pub(crate) fn walk(&self, start: NodeId, path: &[u8], follow: bool) -> io::Result<Found> {
+        if path.is_empty() {
+            return Err(os(libc::ENOENT));
+        }
+        if path.len() >= PATH_MAX {
+            return Err(os(libc::ENAMETOOLONG));
+        }
+        let mut here = if path[0] == b'/' { ROOT } else { start };
+        // The parts that are left, the next one last.
+        let mut parts = parts(path);
+        let is_folder = path.ends_with(b"/");
+        let mut links = 0;
+        let mut last = (here, Last::Root);
+        while let Some(part) = parts.pop() {
+            let next = match &self.node(here).kind {
+                Kind::Folder(folder) => match part.as_slice() {
+                    b"." => {
+                        last = (here, Last::Dot);
+                        here
+                    }
+                    b".." => {
+                        last = (here, Last::DotDot);
+                        folder.parent
+                    }
+                    name if name.len() > NAME_MAX => return Err(os(libc::ENAMETOOLONG)),
+                    name => {
+                        last = (here, Last::Name(part.clone()));
+                        match folder.names.get(name) {
+                            Some(next) => *next,
+                            None if parts.is_empty() => {
+                                return Ok(found(last, None, is_folder));
+                            }
+                            None => return Err(os(libc::ENOENT)),
+                        }
+                    }
+                },
+                _ => return Err(os(libc::ENOTDIR)),
+            };
+            match &self.node(next).kind {
+                Kind::Link(target) if follow || !parts.is_empty() || is_folder => {
+                    links += 1;
+                    if links > LINKS {
+                        return Err(os(libc::ELOOP));
+                    }
+                    if target[0] == b'/' {
+                        here = ROOT;
+                    }
+                    last = (here, Last::Root);
+                    parts.extend(self::parts(target));
+                }
+                Kind::System(path) => match below(path, &mut parts) {
+                    Some(path) => return Ok(Found::System(path)),
+                    // It came back to the folder above.
+                    None => {
+                        here = ROOT;
+                        last = (ROOT, Last::Root);
+                    }
+                },
+                _ => here = next,
+            }
+        }
+        if is_folder && !matches!(self.node(here).kind, Kind::Folder(_)) {
+            return Err(os(libc::ENOTDIR));
+        }
+        Ok(found(last, Some(here), is_folder))
+    }
+
+    /// The folder of a path in this disk.
+    pub(super) fn find_folder(&self, path: &[u8]) -> io::Result<NodeId> {
+        match self.walk(self.current, path, true)? {
+            Found::Here(here) => {
+                let node = here.node()?;
+                self.names(node)?;
+                Ok(node)
+            }
+            Found::System(_) => Err(os(libc::EROFS)),
+        }
+    }
+
+    /// The path of a folder, or `ENOENT` if it was removed.
+    pub(crate) fn path_of(&self, mut node: NodeId) -> io::Result<Vec<u8>> {
+        let mut parts = Vec::new();
+        while node != ROOT {
+            let Some(Kind::Folder(folder)) = self.nodes.get(&node).map(|node| &node.kind) else {
+                return Err(os(libc::ENOENT));
+            };
+            let parent = folder.parent;
+            let mut names = self.names(parent)?.iter();
+            let name = names.find(|(_, child)| **child == node);
+            parts.push(name.ok_or_else(|| os(libc::ENOENT))?.0.clone());
+            node = parent;
+        }
+        parts.push(Vec::new());
+        parts.reverse();
+        let path = parts.join(&b'/');
+        Ok(if path.is_empty() { b"/".to_vec() } else { path })
+    }
+}
+
+fn found((folder, last): (NodeId, Last), node: Option<NodeId>, is_folder: bool) -> Found {
+    Found::Here(Here {
+        folder,
+        last,
+        node,
+        is_folder,
+    })
+}
+
+/// The parts of a path, the first one last.
+fn parts(path: &[u8]) -> Vec<Name> {
+    let parts = path.split(|byte| *byte == b'/').rev();
+    parts
+        .filter(|part| !part.is_empty())
+        .map(Name::from)
+        .collect()
+}
+
+/// The path of what `parts` lead to in a folder of the system. None if they lead out of it, and
+/// then the others are left in `parts`.
+fn below(folder: &[u8], parts: &mut Vec<Name>) -> Option<Vec<u8>> {
+    let mut path = vec![folder.to_vec()];
+    while let Some(part) = parts.pop() {
+        match part.as_slice() {
+            b"." => {}
+            b".." => {
+                path.pop();
+                if path.is_empty() {
+                    return None;
+                }
+            }
+            _ => path.push(part),
+        }
+    }
+    Some(path.join(&b'/'))
+}

@@ -1,0 +1,171 @@
+//! Files: the functions of libc that name one, or take the descriptor of one.
+//!
+//! Each function reads its arguments, asks the disk of its host (`disk.rs`) with safe values, and
+//! writes the answer. The time that the disk takes passes for the caller alone, if it is a
+//! `spawn_blocking`, and for its whole host otherwise.
+//!
+//! | the path leads to | a call that reads | a call that changes |
+//! | --- | --- | --- |
+//! | the host's disk | asks the disk | asks the disk |
+//! | a folder of the system, such as `/proc` | is the system's, with a real descriptor | `EROFS` |
+//!
+//! After a crash of its host, a call answers `EIO`, and one with a descriptor `EBADF`.
+//!
+//! A simulated file cannot be mapped into memory: `mmap` answers `ENODEV`. The pages of a map are
+//! written by the processor, and no call would tell the disk of it.
+#![allow(unsafe_code)]
+
+pub(super) mod about;
+pub(super) mod data;
+pub(super) mod dir;
+pub(super) mod names;
+pub(super) mod open;
+
+use std::{
+    ffi::{CStr, CString},
+    io,
+};
+
+use libc::{c_char, c_int, c_void};
+
+use super::{files::Kind, is_ours, sockets::os};
+use crate::{
+    disk::{NodeId, Open, Store},
+    world::{self, World},
+};
+
+/// Bits of permissions that a new file does not get.
+const UMASK: u32 = 0o022;
+
+/// A path that a call in a host was given.
+struct At<'a> {
+    dir: c_int,
+    path: &'a [u8],
+}
+
+/// The path of a call, if it is made in a host.
+///
+/// # Safety
+///
+/// - The path is null, or ends with NUL and is valid for the time of the call.
+unsafe fn at<'a>(dir: c_int, path: *const c_char) -> Option<At<'a>> {
+    if path.is_null() || world::current_host().is_none() {
+        return None;
+    }
+    // SAFETY: by contract.
+    let path = unsafe { CStr::from_ptr(path) }.to_bytes();
+    Some(At { dir, path })
+}
+
+impl At<'_> {
+    /// Whether it begins at a real descriptor, of a folder of the system.
+    fn is_systems(&self) -> bool {
+        !self.path.starts_with(b"/") && self.dir != libc::AT_FDCWD && !is_ours(self.dir)
+    }
+
+    fn start(&self, world: &mut World, host: usize) -> io::Result<NodeId> {
+        if self.path.starts_with(b"/") || self.dir == libc::AT_FDCWD {
+            return Ok(world.hosts[host].disk.start());
+        }
+        if self.is_systems() {
+            return Err(os(libc::EROFS));
+        }
+        let World { files, hosts, .. } = world;
+        match &files.get(self.dir)?.kind {
+            Kind::File(open) => hosts[host].disk.folder_of(open),
+            _ => Err(os(libc::ENOTDIR)),
+        }
+    }
+
+    /// Asks the disk of the host that runs.
+    fn on<R>(&self, f: impl FnOnce(&mut Store, NodeId, &[u8]) -> io::Result<R>) -> io::Result<R> {
+        on_disk(|world, host| {
+            let start = self.start(world, host)?;
+            f(world.disk_of(host), start, self.path)
+        })
+    }
+
+    /// The same for two paths.
+    fn on_two<R>(
+        &self,
+        other: &At<'_>,
+        f: impl FnOnce(&mut Store, (NodeId, &[u8]), (NodeId, &[u8])) -> io::Result<R>,
+    ) -> io::Result<R> {
+        on_disk(|world, host| {
+            let starts = (self.start(world, host)?, other.start(world, host)?);
+            let disk = world.disk_of(host);
+            f(disk, (starts.0, self.path), (starts.1, other.path))
+        })
+    }
+}
+
+fn on_disk<R>(f: impl FnOnce(&mut World, usize) -> io::Result<R>) -> io::Result<R> {
+    let done = world::with_host(|world, host| {
+        if !world.hosts[host].up {
+            return Err(os(libc::EIO));
+        }
+        let result = f(world, host);
+        world.waits_for_disk(host);
+        result
+    });
+    done.unwrap_or_else(|| Err(os(libc::EIO)))
+}
+
+/// Calls `f` with the file of a descriptor and its disk. `other`: the error if it is no file.
+fn on_file<R>(
+    fd: c_int,
+    other: c_int,
+    f: impl FnOnce(&mut Store, &mut Open) -> io::Result<R>,
+) -> io::Result<R> {
+    let done = world::with(|world| {
+        let host = world.files.get(fd)?.host;
+        if !world.hosts[host].up {
+            return Err(os(libc::EBADF));
+        }
+        world.disk_of(host);
+        let World { files, hosts, .. } = world;
+        let result = match &mut files.get(fd)?.kind {
+            Kind::File(open) => f(&mut hosts[host].disk, open),
+            _ => Err(os(other)),
+        };
+        world.waits_for_disk(host);
+        result
+    });
+    done.unwrap_or_else(|| Err(os(libc::EBADF)))
+}
+
+/// Whether a descriptor is that of a simulated file or folder.
+pub(super) fn is_file(fd: c_int) -> bool {
+    let is_file = world::with(|world| {
+        let file = world.files.get(fd);
+        file.is_ok_and(|file| matches!(file.kind, Kind::File(_)))
+    });
+    is_file == Some(true)
+}
+
+/// A path for a call of the system.
+fn c_path(path: Vec<u8>) -> CString {
+    CString::new(path).expect("it came without a NUL")
+}
+
+/// The system's function of a name, found once.
+macro_rules! system {
+    ($name:literal: fn($($argument:ty),*) -> $answer:ty) => {{
+        type Function = unsafe extern "C" fn($($argument),*) -> $answer;
+        static FOUND: std::sync::OnceLock<Function> = std::sync::OnceLock::new();
+        *FOUND.get_or_init(|| {
+            // SAFETY: the name ends with NUL, and the answer is null or the function of that name,
+            // which has this type by libc's manual.
+            unsafe {
+                let found = libc::dlsym(libc::RTLD_NEXT, $name.as_ptr());
+                assert!(!found.is_null(), "libc has {:?}", $name);
+                std::mem::transmute::<*mut libc::c_void, Function>(found)
+            }
+        })
+    }};
+}
+use system;
+
+/// The functions of this folder, for [`is_linked`](super::is_linked).
+pub(super) const PARTS: &[&[*const c_void]] =
+    &[about::PART, data::PART, dir::PART, names::PART, open::PART];

@@ -1,0 +1,479 @@
+//! How files are read, written and synced.
+#![allow(unsafe_code)]
+
+use std::io;
+
+use libc::{c_int, c_uint, c_void, iovec, off_t, size_t, ssize_t};
+
+use super::{
+    super::{
+        answer, fails, is_ours, number,
+        sockets::os,
+        transfer::{bytes_of, entries, one, scatter, write},
+        transferred,
+    },
+    is_file, on_disk, on_file,
+};
+use crate::disk::Seek;
+
+/// Bytes that one call copies at most.
+const AT_ONCE: usize = 1 << 20;
+
+/// Reads into buffers, at a place or at the file's position.
+///
+/// # Safety
+///
+/// - Each buffer is valid for writes.
+pub(in super::super) unsafe fn read_file(
+    fd: c_int,
+    into: &[iovec],
+    at: Option<u64>,
+) -> io::Result<usize> {
+    let lens = into.iter().map(|one| one.iov_len);
+    let room = lens.fold(0_usize, usize::saturating_add);
+    on_file(fd, libc::ESPIPE, |disk, open| {
+        // As long as the file is at most, since a caller may have more room than there is memory.
+        let rest = disk.about_open(open)?.len as usize;
+        let mut all = vec![0; room.min(rest.max(1))];
+        let len = disk.read(open, &mut all, at)?;
+        // SAFETY: by contract.
+        unsafe { scatter(&all[..len], into) };
+        Ok(len)
+    })
+}
+
+/// Writes buffers, at a place or at the file's position.
+///
+/// # Safety
+///
+/// - Each buffer is valid for reads.
+pub(in super::super) unsafe fn write_file(
+    fd: c_int,
+    from: &[iovec],
+    at: Option<u64>,
+) -> io::Result<usize> {
+    // SAFETY: by contract.
+    let bytes = unsafe { bytes_of(from) };
+    on_file(fd, libc::ESPIPE, |disk, open| disk.write(open, &bytes, at))
+}
+
+fn place(at: off_t) -> io::Result<Option<u64>> {
+    u64::try_from(at).map(Some).map_err(|_| os(libc::EINVAL))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pread(fd: c_int, out: *mut c_void, len: size_t, at: off_t) -> ssize_t {
+    if !is_ours(fd) {
+        // SAFETY: by the contract of libc.
+        return unsafe { libc::syscall(libc::SYS_pread64, fd, out, len, at) as ssize_t };
+    }
+    // SAFETY: by the contract of libc.
+    transferred(place(at).and_then(|at| unsafe { read_file(fd, &one(out, len), at) }))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pread64(fd: c_int, out: *mut c_void, len: size_t, at: off_t) -> ssize_t {
+    // SAFETY: by the contract of libc.
+    unsafe { pread(fd, out, len, at) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pwrite(fd: c_int, from: *const c_void, len: size_t, at: off_t) -> ssize_t {
+    if !is_ours(fd) {
+        // SAFETY: by the contract of libc.
+        return unsafe { libc::syscall(libc::SYS_pwrite64, fd, from, len, at) as ssize_t };
+    }
+    // SAFETY: by the contract of libc.
+    transferred(place(at).and_then(|at| unsafe { write_file(fd, &one(from, len), at) }))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pwrite64(fd: c_int, from: *const c_void, len: size_t, at: off_t) -> ssize_t {
+    // SAFETY: by the contract of libc.
+    unsafe { pwrite(fd, from, len, at) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn preadv(fd: c_int, list: *const iovec, count: c_int, at: off_t) -> ssize_t {
+    if !is_ours(fd) {
+        // SAFETY: by the contract of libc. The last one is the upper half of the place.
+        return unsafe { libc::syscall(libc::SYS_preadv, fd, list, count, at, 0) as ssize_t };
+    }
+    // SAFETY: by the contract of libc.
+    transferred(
+        place(at).and_then(|at| unsafe { read_file(fd, entries(list, count as usize)?, at) }),
+    )
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn preadv64(fd: c_int, list: *const iovec, count: c_int, at: off_t) -> ssize_t {
+    // SAFETY: by the contract of libc.
+    unsafe { preadv(fd, list, count, at) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pwritev(fd: c_int, list: *const iovec, count: c_int, at: off_t) -> ssize_t {
+    if !is_ours(fd) {
+        // SAFETY: by the contract of libc. The last one is the upper half of the place.
+        return unsafe { libc::syscall(libc::SYS_pwritev, fd, list, count, at, 0) as ssize_t };
+    }
+    // SAFETY: by the contract of libc.
+    transferred(
+        place(at).and_then(|at| unsafe { write_file(fd, entries(list, count as usize)?, at) }),
+    )
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pwritev64(fd: c_int, list: *const iovec, count: c_int, at: off_t) -> ssize_t {
+    // SAFETY: by the contract of libc.
+    unsafe { pwritev(fd, list, count, at) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn lseek(fd: c_int, by: off_t, from: c_int) -> off_t {
+    if !is_ours(fd) {
+        // SAFETY: it takes no pointers.
+        return unsafe { libc::syscall(libc::SYS_lseek, fd, by, from) };
+    }
+    let from = match from {
+        libc::SEEK_SET => Seek::Start,
+        libc::SEEK_CUR => Seek::Current,
+        libc::SEEK_END => Seek::End,
+        libc::SEEK_DATA => Seek::Data,
+        libc::SEEK_HOLE => Seek::Hole,
+        _ => return off_t::from(fails(libc::EINVAL)),
+    };
+    match on_file(fd, libc::ESPIPE, |disk, open| disk.seek(open, from, by)) {
+        Ok(at) => at as off_t,
+        Err(error) => off_t::from(fails(number(&error))),
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn lseek64(fd: c_int, by: off_t, from: c_int) -> off_t {
+    // SAFETY: it takes no pointers.
+    unsafe { lseek(fd, by, from) }
+}
+
+// --- the platter ---
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fsync(fd: c_int) -> c_int {
+    if !is_ours(fd) {
+        // SAFETY: it takes no pointers.
+        return unsafe { libc::syscall(libc::SYS_fsync, fd) as c_int };
+    }
+    answer(on_file(fd, libc::EINVAL, |disk, open| disk.sync(open)))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fdatasync(fd: c_int) -> c_int {
+    if !is_ours(fd) {
+        // SAFETY: it takes no pointers.
+        return unsafe { libc::syscall(libc::SYS_fdatasync, fd) as c_int };
+    }
+    answer(on_file(fd, libc::EINVAL, |disk, open| disk.sync(open)))
+}
+
+/// It promises nothing for a crash, as its manual page says, and so it does nothing here.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn sync_file_range(fd: c_int, at: off_t, len: off_t, flags: c_uint) -> c_int {
+    if !is_ours(fd) {
+        // SAFETY: it takes no pointers.
+        return unsafe { libc::syscall(libc::SYS_sync_file_range, fd, at, len, flags) as c_int };
+    }
+    answer(on_file(fd, libc::ESPIPE, |disk, open| {
+        disk.node_of(open).map(drop)
+    }))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn syncfs(fd: c_int) -> c_int {
+    if !is_ours(fd) {
+        // SAFETY: it takes no pointers.
+        return unsafe { libc::syscall(libc::SYS_syncfs, fd) as c_int };
+    }
+    answer(on_file(fd, libc::EBADF, |disk, _| {
+        disk.sync_all();
+        Ok(())
+    }))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn sync() {
+    if crate::world::current_host().is_none() {
+        // SAFETY: it takes no pointers.
+        unsafe { libc::syscall(libc::SYS_sync) };
+        return;
+    }
+    // It has no answer: after a crash it does nothing.
+    let _ = on_disk(|world, host| {
+        world.disk_of(host).sync_all();
+        Ok(())
+    });
+}
+
+// --- lengths ---
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ftruncate(fd: c_int, len: off_t) -> c_int {
+    if !is_ours(fd) {
+        // SAFETY: it takes no pointers.
+        return unsafe { libc::syscall(libc::SYS_ftruncate, fd, len) as c_int };
+    }
+    answer(on_file(fd, libc::EINVAL, |disk, open| {
+        disk.set_len(open, len)
+    }))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ftruncate64(fd: c_int, len: off_t) -> c_int {
+    // SAFETY: it takes no pointers.
+    unsafe { ftruncate(fd, len) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fallocate(fd: c_int, mode: c_int, at: off_t, len: off_t) -> c_int {
+    if !is_ours(fd) {
+        // SAFETY: it takes no pointers.
+        return unsafe { libc::syscall(libc::SYS_fallocate, fd, mode, at, len) as c_int };
+    }
+    answer(on_file(fd, libc::ESPIPE, |disk, open| {
+        disk.allocate(open, mode, at, len)
+    }))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fallocate64(fd: c_int, mode: c_int, at: off_t, len: off_t) -> c_int {
+    // SAFETY: it takes no pointers.
+    unsafe { fallocate(fd, mode, at, len) }
+}
+
+/// Answers the error, and leaves `errno`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn posix_fallocate(fd: c_int, at: off_t, len: off_t) -> c_int {
+    if !is_ours(fd) {
+        let system = super::system!(c"posix_fallocate": fn(c_int, off_t, off_t) -> c_int);
+        // SAFETY: it takes no pointers.
+        return unsafe { system(fd, at, len) };
+    }
+    let done = on_file(fd, libc::ESPIPE, |disk, open| {
+        disk.allocate(open, 0, at, len)
+    });
+    done.map_or_else(|error| number(&error), |()| 0)
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn posix_fallocate64(fd: c_int, at: off_t, len: off_t) -> c_int {
+    // SAFETY: it takes no pointers.
+    unsafe { posix_fallocate(fd, at, len) }
+}
+
+/// Advice has no effect.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn posix_fadvise(fd: c_int, at: off_t, len: off_t, advice: c_int) -> c_int {
+    if !is_ours(fd) {
+        let system = super::system!(c"posix_fadvise": fn(c_int, off_t, off_t, c_int) -> c_int);
+        // SAFETY: it takes no pointers.
+        return unsafe { system(fd, at, len, advice) };
+    }
+    if is_file(fd) { 0 } else { libc::ESPIPE }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn flock(fd: c_int, command: c_int) -> c_int {
+    if !is_ours(fd) {
+        // SAFETY: it takes no pointers.
+        return unsafe { libc::syscall(libc::SYS_flock, fd, command) as c_int };
+    }
+    let done = on_file(fd, libc::EBADF, |disk, open| disk.lock(open, command));
+    answer(match done {
+        // The thread that would have to give the lock up is the one that would wait here.
+        Err(error)
+            if error.raw_os_error() == Some(libc::EWOULDBLOCK) && command & libc::LOCK_NB == 0 =>
+        {
+            Err(os(libc::EDEADLK))
+        }
+        done => done,
+    })
+}
+
+// --- from one descriptor to another ---
+
+/// Reads at a place that the caller keeps, or else at the file's position.
+///
+/// # Safety
+///
+/// - The place is null or valid for reads.
+unsafe fn kept(place: *const off_t) -> io::Result<Option<u64>> {
+    if place.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: by contract.
+    self::place(unsafe { *place })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn copy_file_range(
+    from: c_int,
+    from_at: *mut off_t,
+    to: c_int,
+    to_at: *mut off_t,
+    len: size_t,
+    flags: c_uint,
+) -> ssize_t {
+    if !is_ours(from) && !is_ours(to) {
+        // SAFETY: by the contract of libc.
+        return unsafe {
+            let number = libc::SYS_copy_file_range;
+            libc::syscall(number, from, from_at, to, to_at, len, flags) as ssize_t
+        };
+    }
+    if !is_ours(from) || !is_ours(to) {
+        // As between two file systems. Callers read and write then.
+        return fails(libc::EXDEV) as ssize_t;
+    }
+    let copy = || {
+        // SAFETY: by the contract of libc.
+        let (read_at, write_at) = unsafe { (kept(from_at)?, kept(to_at)?) };
+        let bytes = on_file(from, libc::EINVAL, |disk, open| {
+            let rest = disk.about_open(open)?.len as usize;
+            let mut all = vec![0; len.min(AT_ONCE).min(rest.max(1))];
+            let len = disk.read(open, &mut all, read_at)?;
+            all.truncate(len);
+            Ok(all)
+        })?;
+        let written = on_file(to, libc::EINVAL, |disk, open| {
+            if open.flags & libc::O_APPEND != 0 {
+                return Err(os(libc::EBADF));
+            }
+            disk.write(open, &bytes, write_at)
+        })?;
+        // What was read and not written is read again.
+        let back = written as i64 - bytes.len() as i64;
+        if read_at.is_none() && back != 0 {
+            on_file(from, libc::EINVAL, |disk, open| {
+                disk.seek(open, Seek::Current, back)
+            })?;
+        }
+        for place in [from_at, to_at] {
+            if !place.is_null() {
+                // SAFETY: by the contract of libc.
+                unsafe { *place += written as off_t };
+            }
+        }
+        Ok(written)
+    };
+    transferred(copy())
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn sendfile(to: c_int, from: c_int, at: *mut off_t, len: size_t) -> ssize_t {
+    if !is_ours(from) && !is_ours(to) {
+        // SAFETY: by the contract of libc.
+        return unsafe { libc::syscall(libc::SYS_sendfile, to, from, at, len) as ssize_t };
+    }
+    if !is_ours(from) {
+        // Callers read and write then.
+        return fails(libc::EINVAL) as ssize_t;
+    }
+    let read = || {
+        // SAFETY: by the contract of libc.
+        let read_at = unsafe { kept(at)? };
+        on_file(from, libc::EINVAL, |disk, open| {
+            let start = disk.seek(open, Seek::Current, 0)?;
+            let rest = disk.about_open(open)?.len as usize;
+            let mut all = vec![0; len.min(AT_ONCE).min(rest.max(1))];
+            let len = disk.read(open, &mut all, Some(read_at.unwrap_or(start)))?;
+            all.truncate(len);
+            Ok(all)
+        })
+    };
+    let bytes = match read() {
+        Ok(bytes) => bytes,
+        Err(error) => return fails(number(&error)) as ssize_t,
+    };
+    // SAFETY: the bytes are valid for reads.
+    let written = unsafe { write(to, bytes.as_ptr().cast(), bytes.len()) };
+    if written > 0 && at.is_null() {
+        let moved = on_file(from, libc::EINVAL, |disk, open| {
+            disk.seek(open, Seek::Current, written as i64)
+        });
+        moved.expect("it was read just now");
+    } else if written > 0 {
+        // SAFETY: by the contract of libc.
+        unsafe { *at += written as off_t };
+    }
+    written
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn sendfile64(to: c_int, from: c_int, at: *mut off_t, len: size_t) -> ssize_t {
+    // SAFETY: by the contract of libc.
+    unsafe { sendfile(to, from, at, len) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn mmap(
+    at: *mut c_void,
+    len: size_t,
+    protection: c_int,
+    flags: c_int,
+    fd: c_int,
+    from: off_t,
+) -> *mut c_void {
+    if flags & libc::MAP_ANONYMOUS == 0 && is_ours(fd) {
+        fails(libc::ENODEV);
+        return libc::MAP_FAILED;
+    }
+    // SAFETY: by the contract of libc.
+    unsafe {
+        let number = libc::SYS_mmap;
+        libc::syscall(number, at, len, protection, flags, fd, from) as *mut c_void
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn mmap64(
+    at: *mut c_void,
+    len: size_t,
+    protection: c_int,
+    flags: c_int,
+    fd: c_int,
+    from: off_t,
+) -> *mut c_void {
+    // SAFETY: by the contract of libc.
+    unsafe { mmap(at, len, protection, flags, fd, from) }
+}
+
+/// The functions of this file.
+pub(super) const PART: &[*const c_void] = &[
+    pread as *const c_void,
+    pread64 as *const c_void,
+    pwrite as *const c_void,
+    pwrite64 as *const c_void,
+    preadv as *const c_void,
+    preadv64 as *const c_void,
+    pwritev as *const c_void,
+    pwritev64 as *const c_void,
+    lseek as *const c_void,
+    lseek64 as *const c_void,
+    fsync as *const c_void,
+    fdatasync as *const c_void,
+    sync_file_range as *const c_void,
+    syncfs as *const c_void,
+    sync as *const c_void,
+    ftruncate as *const c_void,
+    ftruncate64 as *const c_void,
+    fallocate as *const c_void,
+    fallocate64 as *const c_void,
+    posix_fallocate as *const c_void,
+    posix_fallocate64 as *const c_void,
+    posix_fadvise as *const c_void,
+    flock as *const c_void,
+    copy_file_range as *const c_void,
+    sendfile as *const c_void,
+    sendfile64 as *const c_void,
+    mmap as *const c_void,
+    mmap64 as *const c_void,
+];

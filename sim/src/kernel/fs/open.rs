@@ -1,0 +1,211 @@
+//! How files are opened, and the current folder.
+#![allow(unsafe_code)]
+
+use std::{ffi::CString, io, ptr, sync::OnceLock};
+
+use libc::{c_char, c_int, c_void, mode_t, size_t};
+
+use super::{
+    super::{answer, fails, files::Kind, is_ours, number, sockets::os},
+    At, UMASK, at, c_path, on_disk, on_file,
+};
+use crate::disk::Opened;
+
+/// The path of the program, which a backtrace reads.
+fn program() -> &'static [u8] {
+    static PATH: OnceLock<Vec<u8>> = OnceLock::new();
+    PATH.get_or_init(|| {
+        let mut path = vec![0_u8; 4096];
+        let link = c"/proc/self/exe".as_ptr();
+        // SAFETY: there is room for as many bytes.
+        let len = unsafe {
+            let place = path.as_mut_ptr();
+            libc::syscall(
+                libc::SYS_readlinkat,
+                libc::AT_FDCWD,
+                link,
+                place,
+                path.len(),
+            )
+        };
+        path.truncate(usize::try_from(len).unwrap_or(0));
+        path
+    })
+}
+
+/// Opens a file of a host's disk. A path of the system's comes back as an error.
+fn open_here(at: &At<'_>, flags: c_int, mode: mode_t) -> io::Result<Result<c_int, CString>> {
+    let only_reads = flags & (libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC) == 0;
+    if only_reads && at.path == program() {
+        return Ok(Err(c_path(at.path.to_vec())));
+    }
+    on_disk(|world, host| {
+        let start = at.start(world, host)?;
+        let disk = world.disk_of(host);
+        match disk.open(start, at.path, flags, mode & 0o7777 & !UMASK)? {
+            Opened::Here(open) => Ok(Ok(world.files.open(host, Kind::File(open), false))),
+            Opened::System(path) => Ok(Err(c_path(path))),
+        }
+    })
+}
+
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn openat(
+    dir: c_int,
+    path: *const c_char,
+    flags: c_int,
+    mode: mode_t,
+) -> c_int {
+    let system = |dir: c_int, path: *const c_char| {
+        // SAFETY: by the contract of libc.
+        unsafe { libc::syscall(libc::SYS_openat, dir, path, flags, mode) as c_int }
+    };
+    // SAFETY: by the contract of libc.
+    let Some(at) = (unsafe { at(dir, path) }) else {
+        return system(dir, path);
+    };
+    if at.is_systems() {
+        let reads = flags & (libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC) == 0;
+        return if reads {
+            system(dir, path)
+        } else {
+            fails(libc::EROFS)
+        };
+    }
+    match open_here(&at, flags, mode) {
+        Ok(Ok(fd)) => fd,
+        Ok(Err(path)) => system(libc::AT_FDCWD, path.as_ptr()),
+        Err(error) => fails(number(&error)),
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn openat64(
+    dir: c_int,
+    path: *const c_char,
+    flags: c_int,
+    mode: mode_t,
+) -> c_int {
+    // SAFETY: by the contract of libc.
+    unsafe { openat(dir, path, flags, mode) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
+    // SAFETY: by the contract of libc.
+    unsafe { openat(libc::AT_FDCWD, path, flags, mode) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
+    // SAFETY: by the contract of libc.
+    unsafe { openat(libc::AT_FDCWD, path, flags, mode) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn creat(path: *const c_char, mode: mode_t) -> c_int {
+    let flags = libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC;
+    // SAFETY: by the contract of libc.
+    unsafe { openat(libc::AT_FDCWD, path, flags, mode) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn creat64(path: *const c_char, mode: mode_t) -> c_int {
+    // SAFETY: by the contract of libc.
+    unsafe { creat(path, mode) }
+}
+
+// --- the current folder ---
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn chdir(path: *const c_char) -> c_int {
+    // SAFETY: by the contract of libc.
+    let Some(at) = (unsafe { at(libc::AT_FDCWD, path) }) else {
+        // SAFETY: by the contract of libc.
+        return unsafe { libc::syscall(libc::SYS_chdir, path) as c_int };
+    };
+    answer(
+        at.on(|disk, start, path| match disk.look(start, path, true)? {
+            Ok(node) => disk.change_folder(node),
+            // The current folder is of the host's disk.
+            Err(_) => Err(os(libc::EACCES)),
+        }),
+    )
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fchdir(fd: c_int) -> c_int {
+    if !is_ours(fd) {
+        // SAFETY: it takes no pointers.
+        return unsafe { libc::syscall(libc::SYS_fchdir, fd) as c_int };
+    }
+    answer(on_file(fd, libc::ENOTDIR, |disk, open| {
+        let node = disk.folder_of(open)?;
+        disk.change_folder(node)
+    }))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn getcwd(out: *mut c_char, size: size_t) -> *mut c_char {
+    if crate::world::current_host().is_none() {
+        let system = super::system!(c"getcwd": fn(*mut c_char, size_t) -> *mut c_char);
+        // SAFETY: by the contract of libc.
+        return unsafe { system(out, size) };
+    }
+    let path = on_disk(|world, host| {
+        let disk = world.disk_of(host);
+        disk.path_of(disk.start())
+    });
+    let path = match path {
+        Ok(path) => c_path(path),
+        Err(error) => {
+            fails(number(&error));
+            return ptr::null_mut();
+        }
+    };
+    let bytes = path.as_bytes_with_nul();
+    let error = match (out.is_null(), size) {
+        (false, 0) => libc::EINVAL,
+        (true, 0) => 0,
+        _ if size < bytes.len() => libc::ERANGE,
+        _ => 0,
+    };
+    if error != 0 {
+        fails(error);
+        return ptr::null_mut();
+    }
+    // SAFETY: by the contract of libc, or as many bytes as were allocated.
+    unsafe { give(out, bytes) }
+}
+
+/// Writes a text to a place, or to a new one from `malloc` if it is null.
+///
+/// # Safety
+///
+/// - The place is null, or there is room for the text.
+pub(super) unsafe fn give(out: *mut c_char, text: &[u8]) -> *mut c_char {
+    let out = if out.is_null() {
+        // SAFETY: the length is not zero.
+        unsafe { libc::malloc(text.len()).cast() }
+    } else {
+        out
+    };
+    if !out.is_null() {
+        // SAFETY: by contract, or as it was allocated.
+        unsafe { ptr::copy_nonoverlapping(text.as_ptr(), out.cast(), text.len()) };
+    }
+    out
+}
+
+/// The functions of this file.
+pub(super) const PART: &[*const c_void] = &[
+    open as *const c_void,
+    open64 as *const c_void,
+    openat as *const c_void,
+    openat64 as *const c_void,
+    creat as *const c_void,
+    creat64 as *const c_void,
+    chdir as *const c_void,
+    fchdir as *const c_void,
+    getcwd as *const c_void,
+];
