@@ -42,5 +42,5 @@ pub use error::Error;
 pub use {
     check::check,
     failure::Failure,
-    sim::{Builder, Outcome, Sim},
+    sim::{Builder, Order, Outcome, Sim},
 };
