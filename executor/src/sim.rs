@@ -33,8 +33,12 @@
 //! Checked by the tests here. The drivers in `sched/sim.rs` step the same threads, with checks
 //! after each step.
 
+mod explore;
+
 use std::{cell::RefCell, fmt, mem, rc::Rc};
 
+use self::explore::Pool;
+pub use self::explore::Ready;
 use crate::{
     context,
     runtime::{BuildError, Builder, Handle, Runtime},
@@ -71,6 +75,7 @@ use crate::{
 pub struct Machine {
     runtime: Runtime,
     threads: RefCell<Threads>,
+    pool: Pool,
 }
 
 impl fmt::Debug for Machine {
@@ -99,6 +104,7 @@ impl Machine {
         Ok(Self {
             runtime: builder.build_with(Clock::stopped())?,
             threads: RefCell::default(),
+            pool: Pool::default(),
         })
     }
 
@@ -141,15 +147,19 @@ impl Machine {
         let Some((index, thread)) = self.chosen(choose) else {
             return false;
         };
+        self.step_thread(index, thread, &Steps);
+        true
+    }
+
+    fn step_thread(&self, index: usize, thread: Rc<Thread>, hand: &impl Hand) {
         context::as_another_thread(|| {
-            if !thread.step(&Steps) {
+            if !thread.step(hand) {
                 let place = self.threads.borrow_mut()[index].take();
                 drop(place);
                 let thread = Rc::into_inner(thread);
                 thread.expect("it is in the middle of no step").end();
             }
         });
-        true
     }
 
     fn chosen(&self, choose: impl FnOnce(usize) -> usize) -> Option<(usize, Rc<Thread>)> {
@@ -210,7 +220,10 @@ impl Machine {
     /// If it is called by one of its own tasks.
     pub fn end(self) {
         let shared = self.handle().shared().clone();
-        context::as_another_thread(|| shared.end(None));
+        context::as_another_thread(|| {
+            self.pool.give_back(&shared, |_| true);
+            shared.end(None);
+        });
         while self.step(|_| 0) {}
         self.runtime.shutdown_background();
     }

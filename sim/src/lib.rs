@@ -45,5 +45,5 @@ pub use {
     check::check,
     disk::{Disk, DiskFaults},
     failure::Failure,
-    sim::{Builder, Outcome, Sim},
+    sim::{Builder, Order, Outcome, Sim},
 };

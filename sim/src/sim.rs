@@ -39,7 +39,9 @@
 
 mod disks;
 mod drive;
+mod explore;
 mod faults;
+mod order;
 
 use std::{
     cell::{Cell, RefCell},
@@ -54,7 +56,8 @@ use std::{
 
 use ws_executor::sim::Machine;
 
-use self::{drive::Digest, faults::Order};
+pub use self::order::Order;
+use self::{drive::Digest, faults::Order as Command, order::Chooser};
 use crate::{
     Failure, kernel,
     rng::Rng,
@@ -131,10 +134,12 @@ struct Inner {
     names: RefCell<BTreeMap<String, usize>>,
     hosts: RefCell<Vec<Slot>>,
     /// Crashes and the like: done between two steps.
-    orders: RefCell<VecDeque<Order>>,
+    orders: RefCell<VecDeque<Command>>,
     later: RefCell<BTreeMap<(u64, u64), Action>>,
     planned: Cell<u64>,
     choices: RefCell<Rng>,
+    /// None: the hosts' schedulers choose among their tasks.
+    chooser: RefCell<Option<Chooser>>,
     digest: Cell<Digest>,
     events: Cell<u64>,
     phase: Cell<Phase>,
@@ -159,6 +164,8 @@ struct Slot {
     is_paused: bool,
     /// Its program has ended.
     is_done: bool,
+    /// Tasks of it may be ready that were not found yet.
+    has_news: Cell<bool>,
     /// Events of its epoll descriptors for which its poller was woken.
     woken_at: u64,
 }
@@ -180,6 +187,7 @@ impl Main {
 #[derive(Clone, Debug)]
 pub struct Builder {
     seed: u64,
+    order: Order,
     workers: usize,
     time_limit: Duration,
     event_limit: u64,
@@ -189,6 +197,12 @@ impl Builder {
     /// The seed: 0 at first.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
+        self
+    }
+
+    /// Which ready task runs next: [`Order::Production`] at first.
+    pub fn order(mut self, order: Order) -> Self {
+        self.order = order;
         self
     }
 
@@ -235,6 +249,7 @@ impl Builder {
                 later: RefCell::default(),
                 planned: Cell::new(0),
                 choices: RefCell::new(Rng::new(!self.seed)),
+                chooser: RefCell::new(Chooser::new(self.order, Rng::new(self.seed ^ ORDER))),
                 digest: Cell::default(),
                 events: Cell::new(0),
                 phase: Cell::new(Phase::New),
@@ -242,6 +257,9 @@ impl Builder {
         }
     }
 }
+
+/// Makes the seed of the order from that of the run: as text it is "order".
+const ORDER: u64 = 0x6f72_6465_72;
 
 fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
@@ -268,6 +286,7 @@ impl Sim {
     pub fn builder() -> Builder {
         Builder {
             seed: 0,
+            order: Order::Production,
             workers: 1,
             time_limit: Duration::from_secs(24 * 60 * 60),
             event_limit: 100_000_000,
@@ -372,10 +391,11 @@ impl Sim {
             base: 0,
             is_paused: false,
             is_done: false,
+            has_news: Cell::new(true),
             woken_at: 0,
         });
         if self.inner.phase.get() == Phase::Running {
-            self.order(Order::Start(index));
+            self.order(Command::Start(index));
         }
     }
 

@@ -41,6 +41,11 @@ pub(crate) trait Hand {
         thread.worker.poll(task);
     }
 
+    /// `thread` has found nothing, and would park. Whether it stays awake.
+    fn stays(&self, _thread: &Thread) -> bool {
+        false
+    }
+
     /// `thread` has stolen a branch, and would run it now.
     fn stole(&self, _thread: &Thread) {}
 
@@ -88,6 +93,17 @@ impl Thread {
         self.worker.own_peer().parker().unpark(|| {});
     }
 
+    /// It holds tasks that it has found: it is no spinner.
+    #[cfg(any(test, feature = "sim"))]
+    pub(crate) fn holds_work(&self) {
+        self.worker.found_work();
+    }
+
+    #[cfg(any(test, feature = "sim"))]
+    pub(crate) fn has_permit(&self) -> bool {
+        self.worker.peer().state.has_permit()
+    }
+
     /// Whether it can take a step. `is_due`: a timer is.
     pub(crate) fn can_step(&self, is_due: impl FnOnce() -> bool) -> bool {
         !self.busy.get()
@@ -133,6 +149,7 @@ impl Thread {
                     worker.run_branch(branch);
                     At::Up
                 }
+                Step::Park if hand.stays(self) => At::Up,
                 Step::Park => At::Dry,
                 Step::Root => unreachable!("it has no root"),
                 Step::Leave => return false,

@@ -103,6 +103,16 @@ impl Sim {
                 return Ok(());
             }
             self.is_within_limit()?;
+            if self.inner.chooser.borrow().is_some() {
+                if !self.explore() {
+                    self.look_at_panics()?;
+                    if inner.orders.borrow().is_empty() {
+                        self.move_time()?;
+                        self.find_ready(&mut ready);
+                    }
+                }
+                continue;
+            }
             if ready.is_empty() {
                 // A host may have been woken by another host, and not by the network.
                 self.find_ready(&mut ready);
@@ -131,6 +141,7 @@ impl Sim {
                 continue;
             };
             machine.jump_to(world.now(index) - host.base);
+            host.has_news.set(true);
             if world.hosts[index].busy_until <= now {
                 ready.push(index);
             }
@@ -180,7 +191,7 @@ impl Sim {
     }
 
     /// Counts an event, and takes it into the digest.
-    fn note(&self, what: u64) {
+    pub(super) fn note(&self, what: u64) {
         let inner = &self.inner;
         inner.events.set(inner.events.get() + 1);
         inner.digest.set(inner.digest.get().with(what));
@@ -317,6 +328,9 @@ impl Sim {
             world.net.crash(id);
         }
         let machine = Rc::into_inner(machine).expect("no step is under way");
+        if let Some(chooser) = &mut *self.inner.chooser.borrow_mut() {
+            chooser.forget(index);
+        }
         as_host(index, || machine.end());
         drop(PROGRAMS.with_borrow_mut(|programs| programs.remove(&index)));
         ENDS.with_borrow_mut(|ends| ends.retain(|(ended, _)| *ended != index));
