@@ -64,7 +64,7 @@ use std::io;
 
 use libc::c_int;
 
-pub(crate) use self::files::Files;
+pub(crate) use self::{clock::calendar, files::Files};
 
 /// The number of the first simulated descriptor.
 pub(crate) const FIRST: c_int = 1 << 28;

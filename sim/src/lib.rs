@@ -31,6 +31,8 @@ mod failure;
 #[cfg(target_os = "linux")]
 mod kernel;
 pub mod network;
+#[cfg(target_os = "linux")]
+mod record;
 pub mod rng;
 #[cfg(target_os = "linux")]
 mod sim;
@@ -42,5 +44,6 @@ pub use error::Error;
 pub use {
     check::check,
     failure::Failure,
+    record::Recording,
     sim::{Builder, Outcome, Sim},
 };
