@@ -270,7 +270,7 @@ impl fmt::Debug for Recording {
 impl fmt::Display for Recording {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.faults.is_empty() {
-            writeln!(f, "what was done to it:")?;
+            writeln!(f, "the faults:")?;
         }
         let left_out = self.faults.len().saturating_sub(FAULTS_TOLD);
         if left_out > 0 {
@@ -305,7 +305,7 @@ impl fmt::Display for Seconds {
 }
 
 impl OfHost {
-    /// The last events in words, the oldest first. One that comes many times in a row is one.
+    /// The last events in words, the oldest first. A step that comes many times in a row is one.
     fn last(&self, count: usize) -> Vec<(u64, String)> {
         let enough = 8 * count;
         let of_machines = self.lives.iter().rev().flat_map(|life| {
@@ -313,17 +313,19 @@ impl OfHost {
             let events = events.filter(|it| it.task.is_none() || it.task != life.starter);
             events.filter_map(|event| {
                 let text = in_words(event, &life.recording)?;
-                Some((life.begin + event.time.as_nanos() as u64, text))
+                Some((life.begin + event.time.as_nanos() as u64, text, true))
             })
         });
         let notes = self.notes.iter().rev();
-        let notes = notes.map(|note| (note.at, note.text.clone()));
+        let notes = notes.map(|note| (note.at, note.text.clone(), false));
         let mut all: Vec<_> = of_machines.take(enough).chain(notes.take(enough)).collect();
-        all.sort_by_key(|(at, _)| *at);
+        all.sort_by_key(|(at, ..)| *at);
         let mut told: Vec<(u64, String, u32)> = Vec::new();
-        for (at, text) in all {
+        for (at, text, is_step) in all {
             match told.last_mut() {
-                Some((last, same, times)) if *same == text => (*last, *times) = (at, *times + 1),
+                Some((last, same, times)) if is_step && *same == text => {
+                    (*last, *times) = (at, *times + 1)
+                }
                 _ => told.push((at, text, 1)),
             }
         }
