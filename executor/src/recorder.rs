@@ -49,7 +49,8 @@
 //! The monotonic clock of the system takes longer to read than a record to write. So where the
 //! processor's counter of ticks runs evenly, which the kernel says by using it itself, a record has
 //! that. The clock is read twice: when the runtime is built, and when a recording is taken. All
-//! times in between follow from the two ([`ticks`]). Where time is virtual it is the runtime's.
+//! times in between follow from the two ([`ticks`]). Where time is virtual it is the runtime's, or
+//! that of a time line which the machines of a simulation share ([`timeline`]).
 //!
 //! # The order
 //!
@@ -79,6 +80,8 @@ mod protobuf;
 mod ring;
 #[cfg(not(ws_loom))]
 mod ticks;
+#[cfg(not(ws_loom))]
+mod timeline;
 
 #[cfg(not(ws_loom))]
 pub use self::kinds::{Event, EventKind, Level, RecordedTask, Recording, UnknownLevel};
@@ -91,5 +94,10 @@ pub(crate) use self::{
     merged::Merged,
     named::Named,
     of_runtime::{Recorder, began},
-    perfetto::{Known, Writer, program},
+    perfetto::{Known, Process, Writer, program},
+};
+#[cfg(all(any(test, feature = "sim"), not(ws_loom)))]
+pub use self::{
+    perfetto::{Arrow, Host, Hosts, Moment},
+    timeline::Timeline,
 };

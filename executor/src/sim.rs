@@ -39,6 +39,7 @@ use std::{cell::RefCell, fmt, mem, rc::Rc};
 
 use self::explore::Pool;
 pub use self::explore::Ready;
+pub use crate::recorder::{Arrow, Host, Hosts, Moment, Timeline};
 use crate::{
     context,
     runtime::{BuildError, Builder, Handle, Runtime},
@@ -115,6 +116,31 @@ impl Machine {
 
     fn shared(&self) -> &Shared {
         self.handle().shared()
+    }
+
+    /// Its recorder's times are those of a time line from now on, which is at `begin` when its clock
+    /// is at zero. To be called once, before its first step.
+    ///
+    /// ```
+    /// use ws::{runtime::Builder, trace::{EventKind, Level}};
+    /// use ws_executor::sim::{Machine, Timeline};
+    ///
+    /// let machine = Machine::new(Builder::new().workers(1).record(Level::Full))?;
+    /// let timeline = Timeline::default();
+    /// machine.record_on(&timeline, 0);
+    /// drop(machine.handle().spawn(async {}));
+    /// while machine.step(|_| 0) {}
+    /// let events = machine.handle().recording().events;
+    /// let time = |kind| events.iter().find(|event| event.kind == kind).expect("it is there").time;
+    /// // The clock stands still, and the order is there.
+    /// assert_eq!(machine.now(), 0);
+    /// assert!(time(EventKind::Spawn) < time(EventKind::Run));
+    /// assert!(time(EventKind::Run) < time(EventKind::Done));
+    /// machine.end();
+    /// # Ok::<(), ws::runtime::BuildError>(())
+    /// ```
+    pub fn record_on(&self, timeline: &Timeline, begin: u64) {
+        self.shared().recorder().set_timeline(timeline, begin);
     }
 
     /// The time on its clock, in nanoseconds.

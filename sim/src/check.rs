@@ -9,13 +9,17 @@ use std::{
     thread,
 };
 
-use crate::Sim;
+use crate::{Sim, record};
 
 /// Runs a test with each of these seeds. `f` adds the hosts; if it does not call [`Sim::run`], that
 /// is done for it.
 ///
 /// Each seed has a fresh thread, and as many run at once as there are CPUs. With `WS_SEED` in the
 /// environment that seed alone runs.
+///
+/// A seed that fails runs once more and is recorded: the message has the last events of each host.
+/// With `WS_SIM_TRACE=FOLDER` in the environment, `FOLDER/TEST-SEED.pftrace` is written: see
+/// [`Recording::write_perfetto`](crate::Recording::write_perfetto).
 ///
 /// # Panics
 ///
@@ -34,21 +38,54 @@ pub fn check(seeds: Range<u64>, f: impl Fn(&Sim) + Sync) {
         !seeds.is_empty(),
         "there is no seed in {seeds:?}, so nothing would run"
     );
-    let (seeds, jobs) = match env::var("WS_SEED") {
-        Err(env::VarError::NotPresent) => (
-            seeds.start..=seeds.end - 1,
-            thread::available_parallelism().map_or(1, usize::from),
-        ),
+    let test = thread::current().name().unwrap_or("").to_owned();
+    let failed = match env::var("WS_SEED") {
+        Err(env::VarError::NotPresent) => {
+            let jobs = thread::available_parallelism().map_or(1, usize::from);
+            let failed = first_failure(seeds.start..=seeds.end - 1, jobs, &f);
+            failed.map(|(seed, what)| (seed, once_more(seed, &test, what, &f)))
+        }
         Ok(text) => match parse(&text) {
-            Ok(seed) => (seed..=seed, 1),
+            Ok(seed) => recorded(seed, &test, &f).map(|what| (seed, what)),
             Err(problem) => panic!("{problem}"),
         },
         Err(problem) => panic!("WS_SEED: {problem}"),
     };
-    let test = thread::current().name().unwrap_or("").to_owned();
-    if let Some((seed, what)) = first_failure(seeds, jobs, &f) {
+    if let Some((seed, what)) = failed {
         panic!("{what}\n\nreplay it: WS_SEED={seed} cargo test {test}");
     }
+}
+
+/// Runs a seed on a fresh thread, whose hash maps have no keys yet, and records it.
+fn recorded(seed: u64, test: &str, f: &(impl Fn(&Sim) + Sync)) -> Option<String> {
+    on_fresh_thread(seed, || {
+        record::ask(test);
+        one(seed, f)
+    })
+}
+
+/// Runs a seed that failed once more, for what its recording tells.
+fn once_more(seed: u64, test: &str, what: String, f: &(impl Fn(&Sim) + Sync)) -> String {
+    let differs = match recorded(seed, test, f) {
+        Some(again) if again.lines().next() == what.lines().next() => return again,
+        Some(again) => format!("it ended otherwise:\n{again}"),
+        None => "it did not fail.".to_owned(),
+    };
+    format!(
+        "{what}\n\nThe seed ran once more, to be recorded, and {differs}\n\
+         So the run depends on more than the seed, such as a static of the program or the order \
+         of addresses. The page docs/simulation.md has a list."
+    )
+}
+
+/// What a seed fails with on a fresh thread.
+fn on_fresh_thread(seed: u64, run: impl FnOnce() -> Option<String> + Send) -> Option<String> {
+    let answer = thread::scope(|scope| {
+        let thread = thread::Builder::new().name(format!("seed {seed}"));
+        let thread = thread.spawn_scoped(scope, run);
+        thread.expect("the system has a thread").join()
+    });
+    answer.unwrap_or_else(|payload| Some(text_of(&*payload)))
 }
 
 /// What `WS_SEED` says.
@@ -87,17 +124,8 @@ fn first_failure(
             let Some(seed) = next else {
                 return;
             };
-            // A fresh thread: its hash maps have no keys yet.
-            let name = format!("seed {seed}");
-            let answer = thread::scope(|scope| {
-                let thread = thread::Builder::new().name(name);
-                let thread = thread.spawn_scoped(scope, || one(seed, f));
-                thread.expect("the system has a thread").join()
-            });
-            let what = match answer {
-                Ok(None) => continue,
-                Ok(Some(what)) => what,
-                Err(payload) => text_of(&*payload),
+            let Some(what) = on_fresh_thread(seed, || one(seed, f)) else {
+                continue;
             };
             let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
             if failed.as_ref().is_none_or(|(lowest, _)| seed < *lowest) {

@@ -2,12 +2,14 @@
 
 use std::{
     fmt::{self, Write as _},
+    path::{Path, PathBuf},
     time::Duration,
 };
 
 /// Why a run failed: what happened, when, on which host, and what waits there.
 ///
-/// It is shown with its seed. Its `Debug` is the same text, for `unwrap`.
+/// It is shown with its seed, and, if the run was [recorded](crate::Builder::recording), with what
+/// was done to its hosts and the last events of each. Its `Debug` is the same text, for `unwrap`.
 #[derive(Clone)]
 pub struct Failure {
     pub(crate) seed: u64,
@@ -16,6 +18,15 @@ pub struct Failure {
     pub(crate) what: String,
     /// The tasks of each host that are alive, one a line.
     pub(crate) waits: String,
+    /// What a recorded run tells beside that.
+    pub(crate) recorded: Option<Box<Recorded>>,
+}
+
+/// What a recorded run tells, and the file that its recording was written to.
+#[derive(Clone)]
+pub(crate) struct Recorded {
+    pub(crate) text: String,
+    pub(crate) file: Option<PathBuf>,
 }
 
 impl Failure {
@@ -33,6 +44,12 @@ impl Failure {
     pub fn host(&self) -> Option<&str> {
         self.host.as_deref()
     }
+
+    /// The file with the recording of the run, if it was recorded and `WS_SIM_TRACE` names a
+    /// folder.
+    pub fn file(&self) -> Option<&Path> {
+        self.recorded.as_ref()?.file.as_deref()
+    }
 }
 
 impl fmt::Display for Failure {
@@ -47,6 +64,9 @@ impl fmt::Display for Failure {
         )?;
         if !self.waits.is_empty() {
             write!(f, "\nwhat is alive:\n{}", self.waits.trim_end())?;
+        }
+        if let Some(recorded) = &self.recorded {
+            write!(f, "\n{}", recorded.text.trim_end())?;
         }
         write!(f, "\nseed: {}", self.seed)
     }

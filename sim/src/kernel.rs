@@ -65,7 +65,10 @@ use std::io;
 
 use libc::c_int;
 
-pub(crate) use self::{clock::CALENDAR, files::Files};
+pub(crate) use self::{
+    clock::{CALENDAR, calendar},
+    files::Files,
+};
 
 /// The number of the first simulated descriptor.
 pub(crate) const FIRST: c_int = 1 << 28;

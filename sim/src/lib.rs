@@ -33,6 +33,8 @@ mod failure;
 #[cfg(target_os = "linux")]
 mod kernel;
 pub mod network;
+#[cfg(target_os = "linux")]
+mod record;
 pub mod rng;
 #[cfg(target_os = "linux")]
 mod sim;
@@ -45,5 +47,6 @@ pub use {
     check::check,
     disk::{Disk, DiskFaults},
     failure::Failure,
+    record::Recording,
     sim::{Builder, Order, Outcome, Sim},
 };

@@ -13,6 +13,7 @@
 //! | `network.rs` | hosts, time, crashes, news |
 //! | `network/event.rs` | the queue of events |
 //! | `network/link.rs` | latency, loss, partitions and holds between hosts |
+//! | `network/log.rs` | what is sent and arrives, in words |
 //! | `network/packet.rs` | what travels, and the digest of a run |
 //! | `network/ports.rs` | ports and their owners, ephemeral ports, routes |
 //! | `network/socket.rs` | calls that TCP and UDP share |
@@ -84,6 +85,7 @@
 
 mod event;
 mod link;
+mod log;
 mod options;
 mod packet;
 mod ports;
@@ -96,9 +98,11 @@ use std::{collections::BTreeMap, net::IpAddr};
 
 use slab::Slab;
 
+pub(crate) use self::log::{Note, Way};
 use self::{
     event::{Event, Events},
     link::Path,
+    log::Log,
     packet::{Body, Packet},
     ports::Host,
     socket::{Proto, Socket},
@@ -140,6 +144,7 @@ pub struct Network {
     /// Sockets with news, in the order in which the news came.
     news: Vec<SocketId>,
     digest: u64,
+    log: Option<Log>,
 }
 
 impl Network {
@@ -158,6 +163,7 @@ impl Network {
             paths: BTreeMap::new(),
             news: Vec::new(),
             digest: seed,
+            log: None,
         }
     }
 
@@ -305,6 +311,7 @@ impl Network {
             to,
             corrupt,
             body,
+            number: _,
         } = packet;
         match body {
             Body::Tcp(segment) => self.tcp_arrives(host, (to, from), segment, corrupt),

@@ -59,7 +59,8 @@ use ws_executor::sim::Machine;
 pub use self::order::Order;
 use self::{drive::Digest, faults::Order as Command, order::Chooser};
 use crate::{
-    Failure, kernel,
+    Failure, Recording, kernel,
+    record::{self, Record},
     rng::Rng,
     world::{self, Host, World},
 };
@@ -143,6 +144,7 @@ struct Inner {
     digest: Cell<Digest>,
     events: Cell<u64>,
     phase: Cell<Phase>,
+    record: Option<Record>,
 }
 
 type Action = Box<dyn FnOnce(&Sim)>;
@@ -191,6 +193,7 @@ pub struct Builder {
     workers: usize,
     time_limit: Duration,
     event_limit: u64,
+    recording: bool,
 }
 
 impl Builder {
@@ -224,6 +227,13 @@ impl Builder {
         self
     }
 
+    /// Whether the run is recorded, for [`Sim::recording`]: no at first. It is the same run then,
+    /// and takes more time and memory. [`check()`](crate::check()) needs no such word.
+    pub fn recording(mut self, yes: bool) -> Self {
+        self.recording = yes;
+        self
+    }
+
     /// Makes the simulation.
     ///
     /// # Panics
@@ -236,6 +246,8 @@ impl Builder {
         );
         let world = Rc::new(RefCell::new(World::new(self.seed)));
         world::seed_hash_maps(&world);
+        let recorded = self.recording || record::asked();
+        let record = recorded.then(|| Record::new(&mut world.borrow_mut().net));
         Sim {
             inner: Rc::new(Inner {
                 seed: self.seed,
@@ -253,6 +265,7 @@ impl Builder {
                 digest: Cell::default(),
                 events: Cell::new(0),
                 phase: Cell::new(Phase::New),
+                record,
             }),
         }
     }
@@ -290,6 +303,7 @@ impl Sim {
             workers: 1,
             time_limit: Duration::from_secs(24 * 60 * 60),
             event_limit: 100_000_000,
+            recording: false,
         }
     }
 
@@ -318,6 +332,34 @@ impl Sim {
         let disks = world.hosts.iter().map(|host| host.disk.digest());
         let digest = self.inner.digest.get().with(world.net.digest());
         disks.fold(digest, Digest::with).value()
+    }
+
+    /// What has been recorded so far. None if its builder was not told to
+    /// [record](Builder::recording).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let sim = ws_sim::Sim::builder().recording(true).build();
+    /// sim.host("server", || std::future::pending::<()>());
+    /// sim.client("client", async { ws::time::sleep(Duration::from_secs(3)).await });
+    /// sim.after(Duration::from_secs(1), |sim| sim.crash("server"));
+    /// sim.run()?;
+    /// let text = sim.recording().expect("it was asked for").to_string();
+    /// assert!(text.contains("1.000000 s  host \"server\" crashed\n"), "{text}");
+    /// assert!(text.contains("3.000000 s  a timer fired\n"), "{text}");
+    /// # Ok::<(), ws_sim::Failure>(())
+    /// ```
+    pub fn recording(&self) -> Option<Recording> {
+        let record = self.inner.record.as_ref()?;
+        let hosts = self.inner.hosts.borrow();
+        let running = hosts.iter().enumerate().filter_map(|(index, host)| {
+            let machine = host.machine.clone()?;
+            Some((index, machine, host.base))
+        });
+        let world = self.inner.world.borrow();
+        let ids: Vec<_> = world.hosts.iter().map(|host| host.id).collect();
+        Some(record.recording(self.seed(), &world.net, &ids, running))
     }
 
     /// Adds a host, which runs `main`; after a crash, [`restart`](Self::restart) calls it again.

@@ -663,7 +663,7 @@ mod tests {
         let newest = Newest {
             id: 10,
             ticks: 10,
-            scale: Ticks::Clock.scale(&Clock::stopped()),
+            scale: Ticks::new(&Clock::stopped()).scale(&Clock::stopped()),
         };
         for (count, kept) in [(254, 254), (255, 255), (256, 255), (300, 255)] {
             let words = encode(9, EventKind::Steal, 3, 1 << 32 | count);
@@ -687,7 +687,7 @@ mod tests {
         let newest = Newest {
             id: 5 << ID_BITS | 10,
             ticks: 7 << 56 | 10,
-            scale: Ticks::Clock.scale(&Clock::stopped()),
+            scale: Ticks::new(&Clock::stopped()).scale(&Clock::stopped()),
         };
         for &kind in KINDS {
             // The second is older than the bits of an id and of a time have room for.

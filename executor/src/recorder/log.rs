@@ -225,7 +225,8 @@ mod tests {
         Newest {
             id: 20,
             ticks: 20,
-            scale: Ticks::Clock.scale(&crate::timer::Clock::stopped()),
+            scale: Ticks::new(&crate::timer::Clock::stopped())
+                .scale(&crate::timer::Clock::stopped()),
         }
     }
 

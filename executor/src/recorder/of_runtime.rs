@@ -192,6 +192,12 @@ impl Recorder {
         self.ticks.now(clock)
     }
 
+    /// Its times are those of a time line; see [`Ticks::set_timeline`].
+    #[cfg(any(test, feature = "sim"))]
+    pub(crate) fn set_timeline(&self, timeline: &super::Timeline, begin: u64) {
+        self.ticks.set_timeline(timeline, begin);
+    }
+
     /// So many ticks in nanoseconds.
     pub(crate) fn span_ns(&self, clock: &Clock, ticks: u64) -> u64 {
         self.ticks.span_ns(clock, ticks)
@@ -209,7 +215,7 @@ impl Recorder {
         const MEANWHILE: u64 = 1 << 32;
         Newest {
             id: newest + MEANWHILE,
-            ticks: self.ticks.now(clock).saturating_add(MEANWHILE_TICKS),
+            ticks: self.ticks.latest(clock).saturating_add(MEANWHILE_TICKS),
             scale: self.ticks.scale(clock),
         }
     }

@@ -11,6 +11,7 @@
 //! | *spans* of a task | a slice for each span |
 //! | *no worker* | what happened on other threads |
 //! | both that of the P and that of the task | a line of a log, under its text |
+//! | *network* of a host of a simulation | what it sends and gets (`hosts.rs`) |
 //! | counters | lengths of the queues, blocking calls, sockets that came at once |
 //!
 //! A task that has ended is shown with its name if that was recorded before its poll (`named.rs`).
@@ -47,10 +48,14 @@
 //! before [`Recording::whole_since`] may have lost its end. If its end is missing, it is drawn up
 //! to that time. That end is written last, out of the order of time.
 
+#[cfg(any(test, feature = "sim"))]
+mod hosts;
 mod packets;
 mod recent;
 
-pub(crate) use self::packets::{Known, program};
+#[cfg(any(test, feature = "sim"))]
+pub use self::hosts::{Arrow, Host, Hosts, Moment};
+pub(crate) use self::packets::{Known, Process, program};
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -124,6 +129,7 @@ pub(super) fn write(recording: &Recording, out: impl io::Write) -> io::Result<()
     let known = Known {
         began: recording.began,
         tasks: &recording.tasks,
+        process: Process::THIS,
     };
     let mut writer = Writer::new(known, out)?;
     writer.whole_since(recording.whole_since);
@@ -164,20 +170,27 @@ impl<'a, W: io::Write> Writer<'a, W> {
 
     /// Writes what is left.
     pub(crate) fn end(mut self) -> io::Result<()> {
+        let lost_before = self.whole_since;
+        self.end_spans(lost_before, |span| span.began < lost_before)?;
+        self.packets.flush()
+    }
+
+    /// The spans that are open and are to end have ended.
+    fn end_spans(&mut self, time: Duration, is_to: impl Fn(&OpenSpan) -> bool) -> io::Result<()> {
         let spans = std::mem::take(&mut self.spans).into_iter();
         let open = spans.flat_map(|(task, spans)| {
-            let open = spans.open.into_iter();
-            let lost = open.filter(|span| span.began < self.whole_since);
-            lost.map(move |span| (task.map(Id::as_u64), span.number))
+            let ended = spans.open.into_iter().filter(&is_to);
+            ended
+                .map(move |span| (task.map(Id::as_u64), span.number))
                 .collect::<Vec<_>>()
         });
         let mut open: Vec<_> = open.collect();
         open.sort_unstable();
         for (task, number) in open {
             let track = Track::Spans(task.map(Id::new), number);
-            self.slice_ends(self.whole_since, track)?;
+            self.slice_ends(time, track)?;
         }
-        self.packets.flush()
+        Ok(())
     }
 }
 

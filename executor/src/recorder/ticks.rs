@@ -7,8 +7,12 @@
     )
 )]
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{
+    OnceLock,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
 
+use super::timeline::Timeline;
 use crate::timer::Clock;
 
 /// Where ticks come from.
@@ -22,8 +26,9 @@ pub(crate) enum Ticks {
         /// Nanoseconds of 2^32 ticks; 0 until they are known well enough.
         per_tick: AtomicU64,
     },
-    /// The runtime's clock: a tick is a nanosecond.
-    Clock,
+    /// The runtime's clock: a tick is a nanosecond. Or a time line that many runtimes share, and
+    /// what it showed when the clock was at zero.
+    Clock(OnceLock<(Timeline, u64)>),
 }
 
 /// How ticks become nanoseconds.
@@ -43,7 +48,17 @@ impl Ticks {
                 per_tick: AtomicU64::new(0),
             }
         } else {
-            Self::Clock
+            Self::Clock(OnceLock::new())
+        }
+    }
+
+    /// From now on, the times of a virtual clock are those of a time line, which shows `begin` when
+    /// the clock is at zero.
+    #[cfg(any(test, feature = "sim"))]
+    pub(crate) fn set_timeline(&self, timeline: &Timeline, begin: u64) {
+        if let Self::Clock(place) = self {
+            // It is set once, when the machine is made.
+            let _ = place.set((timeline.clone(), begin));
         }
     }
 
@@ -53,7 +68,21 @@ impl Ticks {
         match self {
             // The counters of two cores may differ by a few ticks.
             Self::Counter { begin, .. } => counter::read().saturating_sub(*begin),
-            Self::Clock => clock.now_ns(),
+            Self::Clock(timeline) => match timeline.get() {
+                None => clock.now_ns(),
+                Some((timeline, begin)) => timeline.next(begin + clock.now_ns()) - begin,
+            },
+        }
+    }
+
+    /// No record has a later time so far.
+    pub(crate) fn latest(&self, clock: &Clock) -> u64 {
+        if let Self::Clock(timeline) = self
+            && let Some((timeline, begin)) = timeline.get()
+        {
+            timeline.last().saturating_sub(*begin)
+        } else {
+            self.now(clock)
         }
     }
 
@@ -65,7 +94,7 @@ impl Ticks {
                 0 => self.measure_tick(clock, per_tick),
                 known => known,
             },
-            Self::Clock => 1 << 32,
+            Self::Clock(_) => 1 << 32,
         };
         ((u128::from(ticks) * u128::from(per_tick)) >> 32) as u64
     }
@@ -90,7 +119,7 @@ impl Ticks {
                 ticks: self.now(clock),
                 ns: clock.now_ns().saturating_sub(*begin_ns),
             },
-            Self::Clock => Scale {
+            Self::Clock(_) => Scale {
                 begin_ns: 0,
                 ticks: 1,
                 ns: 1,
@@ -195,6 +224,23 @@ mod tests {
             (scale.ns - slack..=scale.ns + slack).contains(&span),
             "{span}"
         );
+    }
+
+    // Fails if two records have one time, or if one is earlier than its clock.
+    #[test]
+    fn a_time_line_goes_on_with_each_record_of_any_runtime() {
+        let timeline = Timeline::default();
+        let clocks = [Clock::stopped(), Clock::stopped()];
+        let ticks = clocks.each_ref().map(Ticks::new);
+        ticks[0].set_timeline(&timeline, 0);
+        // It was built a second later.
+        ticks[1].set_timeline(&timeline, 1_000_000_000);
+        clocks[0].advance(Duration::from_secs(1));
+        let times = [0, 1, 1, 0].map(|at| ticks[at].now(&clocks[at]));
+        assert_eq!(times, [1_000_000_000, 100, 200, 1_000_000_300]);
+        assert_eq!(ticks[1].latest(&clocks[1]), 300);
+        clocks[1].advance(Duration::from_secs(1));
+        assert_eq!(ticks[1].now(&clocks[1]), 1_000_000_000);
     }
 
     #[test]

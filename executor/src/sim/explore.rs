@@ -51,6 +51,7 @@ use std::{
 
 use super::Machine;
 use crate::{
+    cell::Id,
     cell::Task,
     context,
     sched::{
@@ -58,7 +59,6 @@ use crate::{
         stepped::{Hand, Thread},
     },
     sync::Arc,
-    cell::Id,
 };
 
 /// A task that could run now.
@@ -89,8 +89,9 @@ impl Pool {
     /// Sends the tasks of these threads to the global queue.
     pub(super) fn give_back(&self, shared: &Arc<Shared>, is_theirs: impl Fn(usize) -> bool) {
         let all = self.tasks.take();
-        let (theirs, kept): (Vec<_>, Vec<_>) =
-            all.into_iter().partition(|(_, (thread, _))| is_theirs(*thread));
+        let (theirs, kept): (Vec<_>, Vec<_>) = all
+            .into_iter()
+            .partition(|(_, (thread, _))| is_theirs(*thread));
         self.tasks.borrow_mut().extend(kept);
         for (_, (_, task)) in theirs {
             shared.push_foreign(task);
@@ -169,7 +170,9 @@ impl Machine {
         let threads = self.threads.borrow();
         let mut threads = threads.iter().flatten();
         let thread = threads.find(|thread| thread.worker.index() == finder);
-        thread.expect("a thread with tasks in the pool stays").clone()
+        thread
+            .expect("a thread with tasks in the pool stays")
+            .clone()
     }
 }
 

@@ -1,7 +1,12 @@
 //! Time and random bytes.
 #![allow(unsafe_code)]
 
-use std::{cell::Cell, mem, ptr, sync::OnceLock};
+use std::{
+    cell::Cell,
+    mem, ptr,
+    sync::OnceLock,
+    time::{Duration, SystemTime},
+};
 
 use libc::{c_int, c_uint, c_void, clockid_t, size_t, ssize_t, timespec, timeval};
 
@@ -16,6 +21,11 @@ const BOOT: u64 = 1_000_000 * SECOND;
 
 /// The calendar shows this then: 2030-01-01.
 pub(crate) const CALENDAR: u64 = 1_893_456_000 * SECOND;
+
+/// What the calendar shows at the begin of a simulation.
+pub(crate) fn calendar() -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_nanos(CALENDAR)
+}
 
 type ClockGettime = unsafe extern "C" fn(clockid_t, *mut timespec) -> c_int;
 

@@ -23,6 +23,9 @@ use crate::rng::Rng;
 /// Latency of a packet within one host, in nanoseconds.
 pub(crate) const LOOPBACK: u64 = 1_000;
 
+/// Why a packet is lost.
+const CUT: &str = "lost in a partition";
+
 /// How long a packet is on its way. All times are in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Latency {
@@ -193,13 +196,15 @@ impl Network {
     /// Sends a packet from a host on its way. Its ends are from where and to where. A packet to an
     /// address that no host has is lost.
     pub(crate) fn send_packet(&mut self, from: HostId, ends: (SocketAddr, SocketAddr), body: Body) {
-        let packet = Packet {
+        let mut packet = Packet {
             from: ends.0,
             to: ends.1,
             corrupt: false,
             body,
+            number: 0,
         };
         self.digest_packet(1, &packet);
+        self.log_sent(from, &mut packet);
         let Some(to) = self.owner_of(from, packet.to) else {
             return;
         };
@@ -222,7 +227,7 @@ impl Network {
     fn travel(&mut self, from: HostId, to: HostId, mut packet: Packet) {
         let path = self.paths.entry((from, to)).or_default();
         if path.cut {
-            return;
+            return self.log_lost(from, &packet, CUT);
         }
         if path.held {
             path.waiting.push(packet);
@@ -232,7 +237,7 @@ impl Network {
         let left = self.now.max(path.busy_until) + link.occupied(packet.wire_len());
         path.busy_until = left;
         if (0..packet.fragments()).any(|_| rng.chance(link.loss_ppm)) {
-            return;
+            return self.log_lost(from, &packet, "lost on the way");
         }
         packet.corrupt |= rng.chance(link.corrupt_ppm);
         let datagram = packet.is_datagram();
@@ -261,7 +266,7 @@ impl Network {
         if from != to {
             let path = self.path(from, to);
             if path.cut {
-                return;
+                return self.log_lost(from, &packet, CUT);
             }
             if path.held {
                 path.waiting.push(packet);
@@ -270,7 +275,10 @@ impl Network {
         }
         self.digest_packet(2, &packet);
         if self.hosts[to.0].up {
+            self.log_arrived(to, &packet);
             self.deliver(to, packet);
+        } else {
+            self.log_lost(from, &packet, "lost, since the host is down");
         }
     }
 }

@@ -14,6 +14,8 @@ pub(crate) struct Packet {
     /// A link has changed bits of it.
     pub(crate) corrupt: bool,
     pub(crate) body: Body,
+    /// Its number in the log, or 0: see `log.rs`.
+    pub(crate) number: u64,
 }
 
 #[derive(Clone, Debug)]

@@ -25,6 +25,7 @@ use super::{Main, Phase, Program, Sim, faults::Order};
 use crate::{
     Failure,
     failure::tasks,
+    record,
     world::{self, as_host},
 };
 
@@ -74,8 +75,11 @@ pub(super) fn run(sim: &Sim) -> Result<(), Failure> {
     inner.phase.set(Phase::Running);
     let count = inner.hosts.borrow().len();
     (0..count).for_each(|index| sim.start(index));
-    let result = sim.go();
+    let mut result = sim.go();
     drop(end);
+    if let (Err(failure), Some(recording)) = (&mut result, sim.recording()) {
+        failure.recorded = Some(Box::new(record::told(&recording)));
+    }
     result
 }
 
@@ -260,6 +264,7 @@ impl Sim {
             let order = self.inner.orders.borrow_mut().pop_front();
             let Some(order) = order else { return any };
             any = true;
+            self.note_order(order);
             match order {
                 Order::Start(index) => self.start(index),
                 Order::Crash(index) => {
@@ -301,13 +306,20 @@ impl Sim {
         let seed = self.inner.choices.borrow_mut().next_u64();
         let builder = move || {
             let builder = Builder::new().workers(self.inner.workers).seed(seed);
-            builder.recorder(0).reports(Reports::TracingOnly)
+            let builder = builder.reports(Reports::TracingOnly);
+            match &self.inner.record {
+                Some(record) => record.set_up(builder),
+                None => builder.recorder(0),
+            }
         };
         let machine = as_host(index, || {
             let machine = match Machine::new(builder()) {
                 Ok(machine) => machine,
                 Err(error) => panic!("host {name:?} cannot be built: {error}"),
             };
+            if let Some(record) = &self.inner.record {
+                record.begins(&machine, base);
+            }
             drop(machine.handle().spawn(bring(index)));
             machine
         });
@@ -320,6 +332,10 @@ impl Sim {
     fn stop(&self, index: usize) {
         let machine = self.inner.hosts.borrow_mut()[index].machine.take();
         let Some(machine) = machine else { return };
+        if let Some(record) = &self.inner.record {
+            let base = self.inner.hosts.borrow()[index].base;
+            record.ends(index, &machine, base);
+        }
         {
             let mut world = self.inner.world.borrow_mut();
             let host = &mut world.hosts[index];
@@ -416,6 +432,7 @@ impl Sim {
             host: host.map(|host| hosts[host].name.clone()),
             what: what.to_owned(),
             waits,
+            recorded: None,
         }
     }
 }

@@ -57,6 +57,10 @@ impl Sim {
     pub fn skew(&self, host: impl AsRef<str>, nanoseconds: i64) {
         let index = self.index(host);
         self.inner.world.borrow_mut().hosts[index].skew = nanoseconds;
+        self.note_fault(
+            index,
+            &format!("has a calendar that is {nanoseconds} ns ahead"),
+        );
     }
 
     /// Cuts every way between a host of `a` and a host of `b`, until [`heal`](Self::heal).
@@ -67,6 +71,7 @@ impl Sim {
         b: impl IntoIterator<Item = B>,
     ) {
         let (a, b) = (self.ids(a), self.ids(b));
+        self.note_ways("a partition cut", (&a, "from", &b));
         self.inner.world.borrow_mut().net.partition(&a, &b);
     }
 
@@ -78,13 +83,19 @@ impl Sim {
         to: impl IntoIterator<Item = B>,
     ) {
         let (from, to) = (self.ids(from), self.ids(to));
-        let net = &mut self.inner.world.borrow_mut().net;
-        net.partition_one_way(&from, &to);
+        self.note_ways("a partition cut the ways of", (&from, "to", &to));
+        self.inner
+            .world
+            .borrow_mut()
+            .net
+            .partition_one_way(&from, &to);
     }
 
     /// Ends all partitions.
     pub fn heal(&self) {
-        self.inner.world.borrow_mut().net.heal();
+        let net = &mut self.inner.world.borrow_mut().net;
+        net.note_event(None, || "all partitions ended".to_owned());
+        net.heal();
     }
 
     /// Keeps what hosts of `from` send to hosts of `to`, until [`release`](Self::release).
@@ -95,6 +106,7 @@ impl Sim {
         to: impl IntoIterator<Item = B>,
     ) {
         let (from, to) = (self.ids(from), self.ids(to));
+        self.note_ways("was held: what is sent from", (&from, "to", &to));
         self.inner.world.borrow_mut().net.hold(&from, &to);
     }
 
@@ -106,6 +118,7 @@ impl Sim {
         to: impl IntoIterator<Item = B>,
     ) {
         let (from, to) = (self.ids(from), self.ids(to));
+        self.note_ways("was let go: what is sent from", (&from, "to", &to));
         self.inner.world.borrow_mut().net.release(&from, &to);
     }
 
@@ -119,6 +132,39 @@ impl Sim {
     /// Sets the link of all pairs of hosts that have none of their own.
     pub fn set_default_link(&self, link: Link) {
         self.inner.world.borrow_mut().net.set_default_link(link);
+    }
+
+    /// Notes a fault that is done to a host. The text begins with what comes after its name.
+    pub(super) fn note_fault(&self, host: usize, text: &str) {
+        let net = &mut self.inner.world.borrow_mut().net;
+        if net.log().is_some() {
+            let hosts = self.inner.hosts.borrow();
+            let name = &hosts[host].name;
+            net.note_event(None, || format!("host {name:?} {text}"));
+        }
+    }
+
+    pub(super) fn note_order(&self, order: Order) {
+        match order {
+            Order::Start(_) => {}
+            Order::Crash(host) => self.note_fault(host, "crashed"),
+            Order::Restart(host) => self.note_fault(host, "restarted"),
+            Order::Pause(host) => self.note_fault(host, "was paused"),
+            Order::Resume(host) => self.note_fault(host, "went on"),
+        }
+    }
+
+    /// Notes a fault of the ways between hosts.
+    fn note_ways(&self, what: &str, (a, to, b): (&[HostId], &str, &[HostId])) {
+        let net = &mut self.inner.world.borrow_mut().net;
+        let names = |hosts: &[HostId]| {
+            let names: Vec<_> = hosts.iter().map(|&host| net.host_name(host)).collect();
+            format!("{names:?}")
+        };
+        if net.log().is_some() {
+            let text = format!("{what} {} {to} {}", names(a), names(b));
+            net.note_event(None, || text);
+        }
     }
 
     pub(super) fn order(&self, order: Order) {

@@ -78,8 +78,6 @@ mod field {
     }
 }
 
-/// All packets are of one sequence, which keeps the interned texts.
-const SEQUENCE: u64 = 1;
 /// The first packet: nothing is interned yet.
 const CLEARED: u64 = 1;
 /// The others rely on what is interned.
@@ -110,6 +108,12 @@ pub(super) enum Track {
     Task(Id),
     /// One of those for the spans of a task, or of none.
     Spans(Option<Id>, u64),
+    /// What a host of a simulation sends and gets.
+    #[cfg_attr(
+        not(any(test, feature = "sim")),
+        expect(dead_code, reason = "simulations alone have it")
+    )]
+    Network,
 }
 
 /// The counters, in the order of their numbers.
@@ -138,6 +142,7 @@ impl Track {
                 let id = id.map_or(0, Id::as_u64);
                 (6, id << 16 | number & u64::from(u16::MAX))
             }
+            Self::Network => (7, 0),
         };
         number << 3 | what
     }
@@ -150,6 +155,7 @@ impl Track {
             Self::Worker(index) => 2 + 2 * index as u64,
             Self::LongPolls(index) => 3 + 2 * index as u64,
             Self::NoWorker => 1 << 20,
+            Self::Network => (1 << 20) + 1,
             // In the order of their numbers, as far as that goes.
             Self::Task(id) => (1 << 21) + id.as_u64().min(1 << 30),
             Self::Spans(..) => i32::MAX as u64,
@@ -203,6 +209,45 @@ pub(crate) struct Known<'a> {
     pub(crate) began: SystemTime,
     /// The tasks that are alive.
     pub(crate) tasks: &'a HashMap<Id, RecordedTask>,
+    pub(crate) process: Process<'a>,
+}
+
+/// Whose trace it is. A file may have those of many.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Process<'a> {
+    /// A file has one of each number.
+    pub(crate) number: u16,
+    /// None: that of this program.
+    pub(crate) name: Option<&'a str>,
+    /// What the times of its events are counted from.
+    pub(crate) begin: Duration,
+}
+
+impl Process<'_> {
+    /// This program.
+    pub(crate) const THIS: Self = Self {
+        number: 0,
+        name: None,
+        begin: Duration::ZERO,
+    };
+
+    /// Its packets are of one sequence, which keeps the interned texts.
+    fn sequence(self) -> u64 {
+        u64::from(self.number) + 1
+    }
+
+    fn pid(self) -> u64 {
+        match self.name {
+            None => std::process::id().into(),
+            Some(_) => u64::from(self.number) + 1,
+        }
+    }
+
+    /// The number of one of its tracks, which no other process has: a simulation has fewer than
+    /// 2^29 tasks.
+    fn uuid(self, track: Track) -> u64 {
+        u64::from(self.number) << 48 ^ track.uuid()
+    }
 }
 
 /// Writes packets.
@@ -266,7 +311,7 @@ impl<'a, W: io::Write> Packets<'a, W> {
     fn packet(&mut self, write: impl FnOnce(&mut Message)) -> io::Result<()> {
         let mut packet = std::mem::take(&mut self.packet);
         packet.clear();
-        packet.number(field::packet::SEQUENCE_ID, SEQUENCE);
+        packet.number(field::packet::SEQUENCE_ID, self.known.process.sequence());
         write(&mut packet);
         let mut head = Message::default();
         head.bytes_head(field::TRACE_PACKET, packet.as_bytes().len());
@@ -308,7 +353,8 @@ impl<'a, W: io::Write> Packets<'a, W> {
 
     /// The number of a track. Its first use describes it.
     fn track(&mut self, track: Track) -> io::Result<u64> {
-        let uuid = track.uuid();
+        let process = self.known.process;
+        let uuid = process.uuid(track);
         if self.described.renew(&track) {
             return Ok(uuid);
         }
@@ -331,6 +377,7 @@ impl<'a, W: io::Write> Packets<'a, W> {
                 None => format!("task {id}"),
             }),
             Track::Spans(..) => Some("spans".to_owned()),
+            Track::Network => Some("network".to_owned()),
         };
         self.packet(|packet| {
             packet.message(field::packet::TRACK_DESCRIPTOR, |descriptor| {
@@ -344,9 +391,10 @@ impl<'a, W: io::Write> Packets<'a, W> {
                 }
                 match track {
                     Track::Process => {
-                        descriptor.message(track::PROCESS, |process| {
-                            process.number(track::PROCESS_PID, std::process::id().into());
-                            process.bytes(track::PROCESS_NAME, program().as_bytes());
+                        let name = process.name.map_or_else(program, str::to_owned);
+                        descriptor.message(track::PROCESS, |it| {
+                            it.number(track::PROCESS_PID, process.pid());
+                            it.bytes(track::PROCESS_NAME, name.as_bytes());
                         });
                         descriptor.number(track::CHILD_ORDERING, EXPLICIT);
                     }
@@ -362,6 +410,7 @@ impl<'a, W: io::Write> Packets<'a, W> {
     /// Writes an event of a track.
     pub(super) fn event(&mut self, entry: &Entry<'_>) -> io::Result<()> {
         let uuid = self.track(entry.track)?;
+        let time = self.known.process.begin + entry.time;
         let mut new = Vec::new();
         let number = match entry.name {
             Some(Name::Known(name)) => Some(self.text(Text::Name, name, &mut new)),
@@ -382,7 +431,7 @@ impl<'a, W: io::Write> Packets<'a, W> {
             .collect();
         self.packet(|packet| {
             use field::event;
-            packet.number(field::packet::TIMESTAMP, entry.time.as_nanos() as u64);
+            packet.number(field::packet::TIMESTAMP, time.as_nanos() as u64);
             packet.number(field::packet::SEQUENCE_FLAGS, NEEDS_INTERNED);
             if !new.is_empty() {
                 packet.message(field::packet::INTERNED_DATA, |interned| {
@@ -470,6 +519,7 @@ mod tests {
         let known = Known {
             began: UNIX_EPOCH,
             tasks: &HashMap::new(),
+            process: Process::THIS,
         };
         let mut bytes = Vec::new();
         let mut packets = Packets::new(known, &mut bytes).unwrap();

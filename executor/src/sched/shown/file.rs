@@ -18,7 +18,7 @@ use std::{
 
 use super::{Field, Json, STALL_FIELDS, TASK_FIELDS, fields};
 use crate::{
-    recorder::{Known, Merged, Writer, began},
+    recorder::{Known, Merged, Process, Writer, began},
     sched::Shared,
 };
 
@@ -47,6 +47,7 @@ impl Shared {
         let known = Known {
             began,
             tasks: &tasks,
+            process: Process::THIS,
         };
         let mut trace = Writer::new(known, out)?;
         let mut list = Json::default();
