@@ -1,0 +1,1 @@
+//! There is no library here: see the tests.
