@@ -126,7 +126,7 @@ pub fn twice(seeds: Range<u64>, set_up: impl Fn(&Sim) + Sync) -> BTreeMap<u64, R
         "{} of {} seeds had another second run:\n{}",
         differ.len(),
         first.len(),
-        differ.join("\n")
+        differ[..differ.len().min(3)].join("\n")
     );
     first
 }
