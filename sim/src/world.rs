@@ -128,10 +128,15 @@ impl Drop for Installed {
     }
 }
 
-/// Gives this thread's hash maps keys from the seed, unless they have keys already.
-pub(crate) fn seed_hash_maps(world: &Rc<RefCell<World>>) {
+/// Gives this thread what libraries keep for each thread by chance, from the seed: the keys of its
+/// hash maps, unless they have keys already, and the generator of `fastrand`.
+pub(crate) fn seed_thread(world: &Rc<RefCell<World>>) {
     if let Some(_installed) = install(world) {
         as_host(NOBODY, || drop(RandomState::new()));
+        let mut seed = [0; 8];
+        world.borrow_mut().fill_random(&mut seed);
+        // Its own seed would be a hash of the thread's id.
+        fastrand::seed(u64::from_le_bytes(seed));
     }
 }
 
