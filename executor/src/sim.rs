@@ -36,7 +36,7 @@
 use std::{cell::RefCell, fmt, mem, rc::Rc};
 
 use crate::{
-    context,
+    budget, context,
     runtime::{BuildError, Builder, Handle, Runtime},
     sched::{
         self, Shared,
@@ -142,7 +142,7 @@ impl Machine {
             return false;
         };
         context::as_another_thread(|| {
-            if !thread.step(&Steps) {
+            if !budget::step(|| thread.step(&Steps)) {
                 let place = self.threads.borrow_mut()[index].take();
                 drop(place);
                 let thread = Rc::into_inner(thread);
