@@ -22,7 +22,7 @@
 //! - Files, pipes, processes and terminals: they are the system's.
 //! - System calls without libc, such as the timed waits of std (`park_timeout`, `recv_timeout`).
 //! - Statics that outlive a run, such as a counter of the program. `futures::select!` has one, from
-//!   which it draws its order; `select_biased!` has none.
+//!   which it draws its order; `select_biased!` has none. So has the `StreamMap` of tokio-stream.
 //!
 //! A real thread inside a host is refused. So are Unix sockets, for now.
 //!
