@@ -134,6 +134,28 @@ fn poll_begins() {
     }
 }
 
+/// Called with each step of a machine.
+static AROUND_STEPS: OnceLock<fn(&mut dyn FnMut())> = OnceLock::new();
+
+/// Has each step of a machine (feature `sim`) run by `f`, in the whole process: for a package that
+/// has a budget of its own, and runs the threads of its runtimes by
+/// [`Builder::host`](crate::runtime::Builder::host). `f` has to call what it is given, once. The
+/// first call counts.
+pub fn around_steps(f: fn(&mut dyn FnMut())) {
+    AROUND_STEPS.get_or_init(|| f);
+}
+
+/// Runs a step of a machine.
+#[cfg(feature = "sim")]
+pub(crate) fn step<R>(step: impl FnOnce() -> R) -> R {
+    let Some(around) = AROUND_STEPS.get() else {
+        return step();
+    };
+    let (mut step, mut result) = (Some(step), None);
+    around(&mut || result = step.take().map(|step| step()));
+    result.expect("it was called")
+}
+
 /// Runs a poll with a full budget.
 pub(crate) fn with_budget<R>(poll: impl FnOnce() -> R) -> R {
     poll_begins();

@@ -41,7 +41,7 @@ use self::explore::Pool;
 pub use self::explore::Ready;
 pub use crate::recorder::{Arrow, Host, Hosts, Moment, Timeline};
 use crate::{
-    context,
+    budget, context,
     runtime::{BuildError, Builder, Handle, Runtime},
     sched::{
         self, Shared,
@@ -179,7 +179,7 @@ impl Machine {
 
     fn step_thread(&self, index: usize, thread: Rc<Thread>, hand: &impl Hand) {
         context::as_another_thread(|| {
-            if !thread.step(hand) {
+            if !budget::step(|| thread.step(hand)) {
                 let place = self.threads.borrow_mut()[index].take();
                 drop(place);
                 let thread = Rc::into_inner(thread);

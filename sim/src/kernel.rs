@@ -41,8 +41,8 @@
 //! The contract of each function is that of libc's manual page: pointers are valid for what the
 //! arguments say. Nothing unwinds out of them: they allocate, and call nothing of the user's.
 //!
-//! `fcntl` and `ioctl` take a variable number of arguments. Here they take one more, as the system
-//! call does. On the systems that this is compiled for, a caller passes it the same way.
+//! `fcntl`, `ioctl` and `syscall` take a variable number of arguments. Here they take as many as the
+//! system call does. On the systems that this is compiled for, a caller passes them the same way.
 #![allow(unsafe_code)]
 #![allow(
     clippy::missing_safety_doc,
@@ -52,6 +52,7 @@
 mod addr;
 mod clock;
 mod descriptors;
+mod direct;
 mod files;
 mod fs;
 mod names;
@@ -114,6 +115,7 @@ pub(crate) fn is_linked() -> bool {
 
     black_box(clock::PART);
     black_box(descriptors::PART);
+    black_box(direct::PART);
     black_box(fs::PARTS);
     black_box(names::PART);
     black_box(options::PART);

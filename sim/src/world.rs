@@ -22,7 +22,7 @@
 //! - Files, pipes, processes and terminals: they are the system's.
 //! - System calls without libc, such as the timed waits of std (`park_timeout`, `recv_timeout`).
 //! - Statics that outlive a run, such as a counter of the program. `futures::select!` has one, from
-//!   which it draws its order; `select_biased!` has none.
+//!   which it draws its order; `select_biased!` has none. So has the `StreamMap` of tokio-stream.
 //!
 //! A real thread inside a host is refused. So are Unix sockets, for now.
 //!
@@ -156,10 +156,15 @@ impl Drop for Installed {
     }
 }
 
-/// Gives this thread's hash maps keys from the seed, unless they have keys already.
-pub(crate) fn seed_hash_maps(world: &Rc<RefCell<World>>) {
+/// Gives this thread what libraries keep for each thread by chance, from the seed: the keys of its
+/// hash maps, unless they have keys already, and the generator of `fastrand`.
+pub(crate) fn seed_thread(world: &Rc<RefCell<World>>) {
     if let Some(_installed) = install(world) {
         as_host(NOBODY, || drop(RandomState::new()));
+        let mut seed = [0; 8];
+        world.borrow_mut().fill_random(&mut seed);
+        // Its own seed would be a hash of the thread's id.
+        fastrand::seed(u64::from_le_bytes(seed));
     }
 }
 

@@ -58,7 +58,7 @@ const SECTIONS: &[Section] = &[
     section("benchmarks", 6, steps::benchmarks),
     section("browser", 4, steps::browser),
     section("ecosystem", 14, ecosystem::check),
-    section("tokio-tests", 10, steps::tokio_tests),
+    section("tokio-tests", 13, steps::tokio_tests),
     section("tests-release", 8, steps::tests_release),
     section("tests", 5, steps::tests),
 ];

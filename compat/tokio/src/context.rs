@@ -22,6 +22,10 @@
 //! *Code that blocks* must not be limited: a loop around something that is refused would never end.
 //! tokio's `block_in_place` leaves both behind for a closure ([`outside`]).
 //!
+//! *Simulated hosts*: `ws-sim` builds their runtimes, and knows nothing of this package. So it asks
+//! for each of their steps to be run [`inside`], when something is first used here without a runtime
+//! of this package ([`on_a_runtime_of_ws`]). The first poll of a process has no limit therefore.
+//!
 //! Rejected: wrappers around all that can be ready for ever. They are most of `sync`, and their
 //! types would not be tokio's. A `LocalSet` of tokio's around each poll, which has a budget as
 //! well: it takes a lock and five atomic operations.
@@ -117,6 +121,17 @@ impl Drop for Outside {
         INSIDE.set(self.0.0);
         fill();
     }
+}
+
+/// This thread uses a runtime that `ws` has built: see *Simulated hosts* in the module's head.
+pub(crate) fn on_a_runtime_of_ws() {
+    ws_executor::budget::around_steps(|step| {
+        if INSIDE.get() {
+            step();
+        } else {
+            inside(step);
+        }
+    });
 }
 
 /// Whether this thread drives a runtime.

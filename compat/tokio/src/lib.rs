@@ -17,6 +17,8 @@ mod context;
 pub mod fs;
 pub mod io;
 mod large;
+#[doc(hidden)]
+pub mod macros;
 pub mod net;
 pub mod process;
 pub mod runtime;
@@ -29,6 +31,4 @@ mod trace;
 
 pub use task::spawn;
 pub use tokio_macros::{main, test};
-#[doc(hidden)]
-pub use tokio_real::macros;
-pub use tokio_real::{join, pin, select, task_local, try_join};
+pub use tokio_real::{join, pin, task_local, try_join};

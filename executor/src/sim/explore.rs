@@ -51,6 +51,7 @@ use std::{
 
 use super::Machine;
 use crate::{
+    budget,
     cell::Id,
     cell::Task,
     context,
@@ -150,7 +151,9 @@ impl Machine {
             return false;
         };
         let thread = self.thread_of(finder);
-        context::as_another_thread(|| thread.within(|| thread.worker.poll(task)));
+        context::as_another_thread(|| {
+            budget::step(|| thread.within(|| thread.worker.poll(task)));
+        });
         true
     }
 

@@ -10,7 +10,7 @@ use std::{
 
 use libc::{c_int, c_uint, c_void, clockid_t, size_t, ssize_t, timespec, timeval};
 
-use super::fails;
+use super::{direct, fails};
 use crate::world;
 
 const SECOND: u64 = 1_000_000_000;
@@ -98,7 +98,7 @@ unsafe extern "C" fn gettimeofday(out: *mut timeval, _zone: *mut c_void) -> c_in
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn getrandom(out: *mut c_void, len: size_t, flags: c_uint) -> ssize_t {
+pub(super) unsafe extern "C" fn getrandom(out: *mut c_void, len: size_t, flags: c_uint) -> ssize_t {
     if len == 0 {
         return 0;
     }
@@ -110,7 +110,8 @@ unsafe extern "C" fn getrandom(out: *mut c_void, len: size_t, flags: c_uint) -> 
     });
     // SAFETY: by the contract of libc.
     filled.unwrap_or_else(|| unsafe {
-        libc::syscall(libc::SYS_getrandom, out, len, flags) as ssize_t
+        let flags = flags as usize;
+        direct::system_call()(libc::SYS_getrandom, out as usize, len, flags, 0, 0, 0) as ssize_t
     })
 }
 

@@ -193,7 +193,8 @@ pub(super) fn benchmarks(place: &Place) -> Result<(), Failure> {
     place.cargo("bench-all --quick")
 }
 
-/// The package that takes tokio's place: its own tests, those of libraries on it, and tokio's.
+/// The package that takes tokio's place: its own tests, those of libraries on it, also on
+/// simulated hosts, and tokio's.
 pub(super) fn tokio_tests(place: &Place) -> Result<(), Failure> {
     let cargo_in = |folder: &str, words: &str| -> Result<Command, Failure> {
         let mut command = cargo::command(&place.root.join(folder));
@@ -204,7 +205,11 @@ pub(super) fn tokio_tests(place: &Place) -> Result<(), Failure> {
         Ok(command)
     };
     let mut tests = Vec::new();
-    for folder in ["compat/tokio", "compat/tokio/proofs"] {
+    for folder in [
+        "compat/tokio",
+        "compat/tokio/proofs",
+        "compat/tokio/simulated",
+    ] {
         process::run(&mut cargo_in(folder, "fmt --check")?)?;
         let lint = "clippy --locked --quiet --all-targets -- -D warnings";
         process::run(&mut cargo_in(folder, lint)?)?;
