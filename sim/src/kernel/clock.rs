@@ -1,9 +1,16 @@
 //! Time and random bytes.
 #![allow(unsafe_code)]
 
-use std::{cell::Cell, mem, ptr, sync::OnceLock};
+use std::{
+    cell::Cell,
+    mem, ptr,
+    sync::{
+        OnceLock,
+        atomic::{AtomicPtr, Ordering},
+    },
+};
 
-use libc::{c_int, c_uint, c_void, clockid_t, size_t, ssize_t, timespec, timeval};
+use libc::{c_int, c_long, c_uint, c_void, clockid_t, size_t, ssize_t, timespec, timeval};
 
 use super::fails;
 use crate::world;
@@ -100,7 +107,9 @@ unsafe extern "C" fn getrandom(out: *mut c_void, len: size_t, flags: c_uint) -> 
     });
     // SAFETY: by the contract of libc.
     filled.unwrap_or_else(|| unsafe {
-        libc::syscall(libc::SYS_getrandom, out, len, flags) as ssize_t
+        let out = out.expose_provenance() as c_long;
+        let call = system_call(); // not `syscall`, which would come back
+        call(libc::SYS_getrandom, out, len as c_long, flags.into(), 0, 0, 0) as ssize_t
     })
 }
 
@@ -114,10 +123,50 @@ unsafe extern "C" fn getentropy(out: *mut c_void, len: size_t) -> c_int {
     if got == len as ssize_t { 0 } else { -1 }
 }
 
+type Syscall =
+    unsafe extern "C" fn(c_long, c_long, c_long, c_long, c_long, c_long, c_long) -> c_long;
+
+/// The system's function. It is no `OnceLock`, whose waits come through here.
+fn system_call() -> Syscall {
+    static FUNCTION: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+    // Ordering: the pointer says all, and each thread may look for it.
+    let mut found = FUNCTION.load(Ordering::Relaxed);
+    if found.is_null() {
+        // SAFETY: the name ends with NUL.
+        found = unsafe { libc::dlsym(libc::RTLD_NEXT, c"syscall".as_ptr()) };
+        assert!(!found.is_null(), "libc has system calls");
+        FUNCTION.store(found, Ordering::Relaxed);
+    }
+    // SAFETY: it is the function of that name. It takes up to six words after the number, and a
+    // caller passes them in the same registers, whether their number is variable or not.
+    unsafe { mem::transmute::<*mut c_void, Syscall>(found) }
+}
+
+/// getrandom 0.2, and so rand 0.8, asks for random bytes by the number of the call.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn syscall(
+    number: c_long,
+    a: c_long,
+    b: c_long,
+    c: c_long,
+    d: c_long,
+    e: c_long,
+    f: c_long,
+) -> c_long {
+    if number == libc::SYS_getrandom && world::current_host().is_some() {
+        let out = ptr::with_exposed_provenance_mut(a as usize);
+        // SAFETY: by the contract of the call.
+        return unsafe { getrandom(out, b as size_t, c as c_uint) } as c_long;
+    }
+    // SAFETY: by the contract of the call.
+    unsafe { system_call()(number, a, b, c, d, e, f) }
+}
+
 /// The functions of this file, for [`is_linked`](super::is_linked).
 pub(super) const PART: &[*const c_void] = &[
     clock_gettime as *const c_void,
     gettimeofday as *const c_void,
     getrandom as *const c_void,
     getentropy as *const c_void,
+    syscall as *const c_void,
 ];

@@ -27,6 +27,9 @@ const LONGEST: u64 = 1_500;
 /// From then on the cluster has to answer within `RECOVERY`.
 const RECOVERY: Duration = Duration::from_secs(20);
 
+/// A run that takes so many steps does not end.
+pub const STEPS: u64 = 3_000_000;
+
 fn millis(time: u64) -> Duration {
     Duration::from_millis(time)
 }
@@ -92,6 +95,7 @@ pub fn run(sim: &Sim, bug: Bug) -> Result<History, String> {
 /// A client asks this and that, and at last for all keys.
 async fn client(id: u64, mut random: Random, history: History) -> Result<(), String> {
     let nodes = addresses().into_values().collect();
+    let begin = tokio::time::Instant::now();
     let mut client = Client::new(id, nodes).map_err(|error| error.to_string())?;
     for number in 0..OPS {
         tokio::time::sleep(millis(random.below(500))).await;
@@ -112,7 +116,7 @@ async fn client(id: u64, mut random: Random, history: History) -> Result<(), Str
             pending.ends(answer);
         }
     }
-    tokio::time::sleep(millis(FAULTY + LONGEST)).await;
+    tokio::time::sleep_until(begin + millis(FAULTY + LONGEST)).await;
     for key in 0..KEYS {
         let key = format!("k{key}");
         let pending = history.begin(id, &key, Op::Read);
