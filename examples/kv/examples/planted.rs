@@ -26,7 +26,9 @@ fn failure(seed: u64, bug: Bug) -> Option<String> {
         .spawn(run);
     let begin = Instant::now();
     let run = run.expect("the system has a thread").join();
-    if env::var("KV_TIMES").is_ok() { eprintln!("seed {seed}: {:?}", begin.elapsed()); }
+    if env::var("KV_TIMES").is_ok() {
+        eprintln!("seed {seed}: {:?}", begin.elapsed());
+    }
     run.unwrap_or_else(|_| Some("a panic".to_owned()))
 }
 

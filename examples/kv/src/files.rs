@@ -17,6 +17,19 @@ pub enum Fsync {
     No,
 }
 
+/// Makes a folder, unless it is there.
+///
+/// # Errors
+///
+/// What the system says.
+pub fn make_folder(folder: &Path) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    let parent = folder
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
+}
+
 /// Gives the file of that name in the folder new contents.
 ///
 /// # Errors

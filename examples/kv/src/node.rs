@@ -6,7 +6,7 @@
 //! whether it still leads, and waits until it has applied what was committed before.
 use std::{
     collections::BTreeMap,
-    fs, io,
+    fmt, io,
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, SystemTime},
@@ -16,6 +16,7 @@ use axum::{
     Json, Router,
     extract::{DefaultBodyLimit, State},
     routing::post,
+    serve::Listener,
 };
 use openraft::{
     BasicNode, Config, Raft, SnapshotPolicy,
@@ -31,6 +32,7 @@ use crate::{
     NodeId, Types,
     api::{Answer, Command, Op, Refusal},
     bug::Bug,
+    files,
     log::Log,
     machine::Machine,
     peers::Peers,
@@ -70,7 +72,20 @@ type Shared = State<Arc<Node>>;
 ///
 /// What its disk and its sockets say, and if raft does not start.
 pub async fn run(options: Options) -> io::Result<()> {
-    fs::create_dir_all(&options.folder)?;
+    let listener = TcpListener::bind(&options.listen).await?;
+    serve(options, listener).await
+}
+
+/// Runs a node on a listener that is open.
+///
+/// # Errors
+///
+/// As [`run`].
+pub async fn serve<L>(options: Options, listener: L) -> io::Result<()>
+where
+    L: Listener<Addr: fmt::Debug>,
+{
+    files::make_folder(&options.folder)?;
     let http = reqwest::Client::builder().no_proxy().build();
     let http = http.map_err(io::Error::other)?;
     let machine = Machine::open(options.folder.clone(), options.bug)?;
@@ -96,7 +111,6 @@ pub async fn run(options: Options) -> io::Result<()> {
         machine,
         lease: Mutex::new(SystemTime::UNIX_EPOCH),
     });
-    let listener = TcpListener::bind(options.listen).await?;
     axum::serve(listener, routes(node)).await
 }
 

@@ -11,12 +11,11 @@ use kv::{
 #[test]
 fn a_client_reads_what_it_wrote() {
     ws_sim::check(0..3, |sim| {
-        let folder = tempfile::tempdir().unwrap();
         let options = Options {
             id: 1,
             nodes: BTreeMap::from([(1, "n1:80".to_owned())]),
             listen: "0.0.0.0:80".to_owned(),
-            folder: folder.path().to_owned(),
+            folder: "data".into(),
             snapshot_every: 100,
             bug: Bug::None,
         };

@@ -1,5 +1,5 @@
 //! A cluster of nodes and its clients on simulated hosts, and what goes wrong in a run.
-use std::{collections::BTreeMap, fs, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use kv::{
     NodeId,
@@ -42,11 +42,6 @@ fn addresses() -> BTreeMap<NodeId, String> {
     (1..=NODES).map(|id| (id, format!("n{id}:80"))).collect()
 }
 
-/// The files of a run.
-fn folder(sim: &Sim) -> PathBuf {
-    PathBuf::from(format!("/dev/shm/kv-{}-{}", std::process::id(), sim.seed()))
-}
-
 /// Adds the nodes.
 pub fn nodes(sim: &Sim, bug: Bug) {
     for id in 1..=NODES {
@@ -54,7 +49,7 @@ pub fn nodes(sim: &Sim, bug: Bug) {
             id,
             nodes: addresses(),
             listen: "0.0.0.0:80".to_owned(),
-            folder: folder(sim).join(name(id)),
+            folder: "data".into(),
             snapshot_every: 12,
             bug,
         };
@@ -85,9 +80,7 @@ pub fn run(sim: &Sim, bug: Bug) -> Result<History, String> {
     for _ in 0..2 + sim.below(6) {
         fault(sim);
     }
-    let result = sim.run();
-    let _ = fs::remove_dir_all(folder(sim));
-    result.map_err(|failure| failure.to_string())?;
+    sim.run().map_err(|failure| failure.to_string())?;
     history.check()?;
     Ok(history)
 }

@@ -45,13 +45,6 @@ impl History {
         all.filter(|call| call.end.is_some()).count()
     }
 
-    /// Panics if one copy of the keys cannot have given these answers.
-    pub fn assert_linearizable(&self) {
-        if let Err(text) = self.check() {
-            panic!("{text}");
-        }
-    }
-
     /// What does not fit together, in words.
     pub fn check(&self) -> Result<(), String> {
         for (key, calls) in &self.calls.borrow().keys {
