@@ -11,14 +11,14 @@ use std::{env, thread, time::Instant};
 use kv::bug::Bug;
 use support::cluster;
 
+/// A run that takes so many steps does not end.
+const STEPS: u64 = 3_000_000;
+
 /// What does not fit together in the run of a seed.
 fn failure(seed: u64, bug: Bug) -> Option<String> {
     // A fresh thread, since hash maps of a thread share their keys.
     let run = move || {
-        let sim = ws_sim::Sim::builder()
-            .seed(seed)
-            .event_limit(cluster::STEPS)
-            .build();
+        let sim = ws_sim::Sim::builder().seed(seed).event_limit(STEPS).build();
         cluster::run(&sim, bug).err()
     };
     let run = thread::Builder::new()

@@ -2,3 +2,4 @@
 pub mod checker;
 pub mod cluster;
 pub mod history;
+pub mod load;
