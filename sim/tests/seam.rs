@@ -331,3 +331,22 @@ fn outside_of_a_host_all_is_the_systems() {
     let local = std::net::ToSocketAddrs::to_socket_addrs("localhost:80");
     assert!(local.unwrap().all(|addr| addr.ip().is_loopback()));
 }
+
+#[test]
+fn random_bytes_by_the_number_of_the_call_are_the_seeds() {
+    let bytes = || {
+        let (send, receive) = std::sync::mpsc::channel();
+        in_host(async move || {
+            let mut bytes = [0u8; 16];
+            let out = bytes.as_mut_ptr();
+            // SAFETY: there are as many bytes.
+            let got = unsafe { libc::syscall(libc::SYS_getrandom, out, bytes.len(), 0) };
+            assert_eq!(got, 16);
+            send.send(bytes).unwrap();
+        });
+        receive.recv().unwrap()
+    };
+    let first = bytes();
+    assert_ne!(first, [0; 16]);
+    assert_eq!(first, bytes());
+}
