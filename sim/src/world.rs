@@ -38,6 +38,8 @@ use std::{
     rc::Rc,
 };
 
+use ws_executor::sim::take_time;
+
 use crate::{
     disk::Store,
     kernel::{CALENDAR, Files},
@@ -98,11 +100,19 @@ impl World {
         self.net.now().max(busy_until)
     }
 
-    /// A blocking call of the host sleeps. Its clock goes on, and it takes no step until then.
+    /// A call of the host sleeps. In a `spawn_blocking` the call alone takes the time. Elsewhere it
+    /// is the host: its clock goes on, and it takes no step until then.
     pub(crate) fn sleeps(&mut self, host: usize, until: u64) {
-        let busy_until = &mut self.hosts[host].busy_until;
-        *busy_until = until.max(*busy_until);
-        CLOCKS.set((self.now(host), self.hosts[host].skew));
+        let now = self.now(host);
+        let shown = match take_time(until.saturating_sub(now)) {
+            Some(taken) => now.saturating_add(taken),
+            None => {
+                let busy_until = &mut self.hosts[host].busy_until;
+                *busy_until = until.max(*busy_until);
+                self.now(host)
+            }
+        };
+        CLOCKS.set((shown, self.hosts[host].skew));
     }
 
     /// A disk for the next host.
