@@ -51,6 +51,9 @@
 //! Rejected: the back of the queue of all. The bound thread came by there again before the woken
 //! one did, each time that it was let.
 
+#[cfg(any(test, feature = "sim"))]
+pub(crate) mod late;
+
 use std::{
     fmt,
     future::Future,
@@ -100,15 +103,17 @@ pub fn start_process<R>(f: impl FnOnce() -> R) -> R {
 }
 
 /// The task of a `spawn_blocking`.
-pub(crate) struct BlockingCall<F> {
+pub(crate) struct BlockingCall<F: FnOnce() -> R, R> {
     shared: Arc<Shared>,
     f: Option<F>,
     ticket: Option<Ticket>,
     /// How often it was passed on; see *Bound threads*.
     passes: u32,
+    #[cfg(any(test, feature = "sim"))]
+    late: Option<late::Late<R>>,
 }
 
-impl<F> BlockingCall<F> {
+impl<F: FnOnce() -> R, R> BlockingCall<F, R> {
     pub(crate) fn new(shared: Arc<Shared>, f: F) -> Self {
         shared.threads.blocking.add_call();
         Self {
@@ -116,22 +121,21 @@ impl<F> BlockingCall<F> {
             f: Some(f),
             ticket: None,
             passes: 0,
+            #[cfg(any(test, feature = "sim"))]
+            late: None,
         }
     }
 }
 
-impl<F> fmt::Debug for BlockingCall<F> {
+impl<F: FnOnce() -> R, R> fmt::Debug for BlockingCall<F, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BlockingCall").finish_non_exhaustive()
     }
 }
 
-impl<F> Unpin for BlockingCall<F> {}
+impl<F: FnOnce() -> R, R> Unpin for BlockingCall<F, R> {}
 
-impl<F, R> Future for BlockingCall<F>
-where
-    F: FnOnce() -> R,
-{
+impl<F: FnOnce() -> R, R> Future for BlockingCall<F, R> {
     type Output = R;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<R> {
@@ -142,6 +146,10 @@ where
             }
         }
         let this = &mut *self;
+        #[cfg(any(test, feature = "sim"))]
+        if let Some(late) = &mut this.late {
+            return late.poll(cx);
+        }
         let passes_on = |worker: Option<&Worker>| worker.is_some_and(Worker::passes_call_on);
         if this.passes < PASSES_MAX && context::with_worker(passes_on) {
             this.passes += 1;
@@ -157,11 +165,17 @@ where
         let _leave = Leave(&this.shared.threads.blocking);
         let f = this.f.take().expect("a done task is not polled again");
         this.shared.threads.blocking.remove_call();
+        #[cfg(any(test, feature = "sim"))]
+        return match late::timed(|| block_in_place(f)) {
+            (result, 0) => Poll::Ready(result),
+            (result, taken) => this.late.insert(late::Late::new(result, taken)).poll(cx),
+        };
+        #[cfg(not(any(test, feature = "sim")))]
         Poll::Ready(block_in_place(f))
     }
 }
 
-impl<F> Drop for BlockingCall<F> {
+impl<F: FnOnce() -> R, R> Drop for BlockingCall<F, R> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket {
             self.shared.threads.blocking.give_up(ticket);

@@ -19,7 +19,7 @@
 //! | is started | is taken up by the next step |
 //! | sleeps on its parker | can take a step when it is notified |
 //! | waits in the netpoll | the same, and when a timer is due |
-//! | runs a blocking call | the step ends when the call does |
+//! | runs a blocking call | the step ends when the call does; its result may come later (`late.rs`) |
 //!
 //! What blocks in the middle of a poll blocks the caller of the step: a wait on a channel of std
 //! for another task of the same simulation would last for ever.
@@ -39,6 +39,7 @@ use std::{cell::RefCell, fmt, mem, rc::Rc};
 
 use self::explore::Pool;
 pub use self::explore::Ready;
+pub use crate::blocking::late::take_time;
 pub use crate::recorder::{Arrow, Host, Hosts, Moment, Timeline};
 use crate::{
     budget, context,

@@ -103,9 +103,11 @@ impl Builder {
             Ok(text) => Some(text),
             Err(problem) => panic!("{name}: {problem}"),
         };
-        let chosen = choose(seeds, variable("WS_SEED"), variable("WS_SEEDS"));
+        let named = variable("WS_SEED");
+        let is_replay = named.is_some();
+        let chosen = choose(seeds, named, variable("WS_SEEDS"));
         let seeds = chosen.unwrap_or_else(|problem| panic!("{problem}"));
-        let failed = if seeds.start() == seeds.end() {
+        let failed = if is_replay {
             let seed = *seeds.start();
             recorded(&self, seed, test, f).map(|what| (seed, what))
         } else {

@@ -38,6 +38,8 @@ use std::{
     rc::Rc,
 };
 
+use ws_executor::sim::take_time;
+
 use crate::{
     disk::Store,
     kernel::{CALENDAR, Files},
@@ -98,11 +100,19 @@ impl World {
         self.net.now().max(busy_until)
     }
 
-    /// A blocking call of the host sleeps. Its clock goes on, and it takes no step until then.
+    /// A call of the host sleeps. In a `spawn_blocking` the call alone takes the time. Elsewhere it
+    /// is the host: its clock goes on, and it takes no step until then.
     pub(crate) fn sleeps(&mut self, host: usize, until: u64) {
-        let busy_until = &mut self.hosts[host].busy_until;
-        *busy_until = until.max(*busy_until);
-        CLOCKS.set((self.now(host), self.hosts[host].skew));
+        let now = self.now(host);
+        let shown = match take_time(until.saturating_sub(now)) {
+            Some(taken) => now.saturating_add(taken),
+            None => {
+                let busy_until = &mut self.hosts[host].busy_until;
+                *busy_until = until.max(*busy_until);
+                self.now(host)
+            }
+        };
+        CLOCKS.set((shown, self.hosts[host].skew));
     }
 
     /// A disk for the next host.
@@ -158,11 +168,16 @@ impl Drop for Installed {
 
 /// Gives this thread what libraries keep for each thread by chance, from the seed: the keys of its
 /// hash maps, unless they have keys already, and the generator of `fastrand`.
+///
+/// It draws nothing of what hosts draw later.
 pub(crate) fn seed_thread(world: &Rc<RefCell<World>>) {
     if let Some(_installed) = install(world) {
+        let random = world.borrow().random.clone();
         as_host(NOBODY, || drop(RandomState::new()));
         let mut seed = [0; 8];
+        world.borrow_mut().random = random.clone();
         world.borrow_mut().fill_random(&mut seed);
+        world.borrow_mut().random = random;
         // Its own seed would be a hash of the thread's id.
         fastrand::seed(u64::from_le_bytes(seed));
     }

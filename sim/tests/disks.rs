@@ -405,6 +405,54 @@ fn a_slow_disk_takes_its_time() {
 }
 
 #[test]
+fn a_slow_disk_holds_up_nobody_else() {
+    let sync_latency = Latency::Constant(1_000_000_000);
+    let faults = DiskFaults {
+        sync_latency,
+        ..DiskFaults::default()
+    };
+    let sim = with_disk(faults, async || {
+        let begin = ws::time::Instant::now();
+        let slow = ws::spawn(async { write_durably("text").await });
+        let sleeps = ws::spawn_blocking(|| {
+            let begin = std::time::Instant::now();
+            std::thread::sleep(Duration::from_millis(300));
+            std::thread::sleep(Duration::from_millis(400));
+            begin.elapsed()
+        });
+        for tick in 1..=100 {
+            sleep(Duration::from_millis(5)).await;
+            assert_eq!(begin.elapsed(), Duration::from_millis(5 * tick));
+        }
+        assert!(!slow.is_finished() && !sleeps.is_finished());
+        assert_eq!(sleeps.await.unwrap(), Duration::from_millis(700));
+        assert_eq!(begin.elapsed(), Duration::from_millis(700));
+        slow.await.unwrap().unwrap();
+        assert!(begin.elapsed() > Duration::from_secs(1));
+    });
+    assert!(sim.elapsed() < Duration::from_millis(1_001));
+}
+
+#[test]
+fn a_call_that_does_not_run_elsewhere_holds_up_its_host() {
+    let latency = Latency::Constant(50_000_000);
+    let sim = with_disk(
+        DiskFaults {
+            latency,
+            ..DiskFaults::default()
+        },
+        async || {
+            let begin = ws::time::Instant::now();
+            let other = ws::spawn(sleep(Duration::from_millis(10)));
+            std::fs::create_dir("d").unwrap();
+            other.await.unwrap();
+            assert_eq!(begin.elapsed(), Duration::from_millis(60));
+        },
+    );
+    assert_eq!(sim.elapsed(), Duration::from_millis(50));
+}
+
+#[test]
 fn two_runs_of_a_seed_are_the_same() {
     let run = |seed: u64| {
         let sim = Sim::new(seed);

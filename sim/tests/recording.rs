@@ -175,7 +175,7 @@ fn a_seed_that_fails_tells_its_faults_and_the_last_events() {
     ] {
         assert!(told.contains(line), "{line}: {text}");
     }
-    let end = "\nseed: 3\n\nreplay it: WS_SEED=3 cargo test \
+    let end = "\nseed: 3\n\nreplay it:\nWS_SEED=3 cargo test \
                a_seed_that_fails_tells_its_faults_and_the_last_events";
     assert!(text.ends_with(end), "{text}");
 }

@@ -54,6 +54,17 @@ impl Store {
         self.current
     }
 
+    /// What a path leads to. It takes time if that is on this disk: the system's files take none,
+    /// and neither does what is nowhere. A panic reads such files for its backtrace, as many as it
+    /// does not know yet. That must not change the run.
+    pub(super) fn find(&mut self, start: NodeId, path: &[u8], follow: bool) -> io::Result<Found> {
+        let found = self.walk(start, path, follow)?;
+        if matches!(&found, Found::Here(here) if here.node.is_some()) {
+            self.takes_time(self.faults.latency);
+        }
+        Ok(found)
+    }
+
     /// A path that something is changed at: `EROFS` if it is the system's.
     fn own(&mut self, start: NodeId, path: &[u8], follow: bool) -> io::Result<Here> {
         self.takes_time(self.faults.latency);
@@ -241,8 +252,7 @@ impl Store {
         path: &[u8],
         follow: bool,
     ) -> io::Result<Result<NodeId, Vec<u8>>> {
-        self.takes_time(self.faults.latency);
-        match self.walk(start, path, follow)? {
+        match self.find(start, path, follow)? {
             Found::Here(here) => here.node().map(Ok),
             Found::System(path) => Ok(Err(path)),
         }
@@ -254,8 +264,7 @@ impl Store {
         start: NodeId,
         path: &[u8],
     ) -> io::Result<Result<Vec<u8>, Vec<u8>>> {
-        self.takes_time(self.faults.latency);
-        let here = match self.walk(start, path, true)? {
+        let here = match self.find(start, path, true)? {
             Found::Here(here) => here,
             Found::System(path) => return Ok(Err(path)),
         };

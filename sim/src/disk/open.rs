@@ -76,12 +76,11 @@ impl Store {
         flags: c_int,
         mode: u32,
     ) -> io::Result<Opened> {
-        self.takes_time(self.faults.latency);
         let creates = flags & libc::O_CREAT != 0;
         let is_new = creates && flags & libc::O_EXCL != 0;
         let follow = flags & libc::O_NOFOLLOW == 0 && !is_new;
         let writes = flags & libc::O_ACCMODE != libc::O_RDONLY || flags & libc::O_TRUNC != 0;
-        let here = match self.walk(start, path, follow)? {
+        let here = match self.find(start, path, follow)? {
             Found::System(path) => {
                 let is_device = path.starts_with(b"/dev/");
                 if (writes || creates) && !is_device {
@@ -101,6 +100,7 @@ impl Store {
             Some(node) => node,
             None if creates && here.is_folder => return Err(os(libc::EISDIR)),
             None if creates => {
+                self.takes_time(self.faults.latency);
                 self.is_linked(here.folder)?;
                 let name = here.new_name()?;
                 let node = self.add(Kind::File(Contents::default()), mode);
