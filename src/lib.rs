@@ -158,8 +158,12 @@ pub use ws_executor::{
     Scope, block_in_place, compute, fork, fork_all, join, runtime, scope, spawn, spawn_blocking,
     spawn_local, spawn_pinned, task, task_local, time,
 };
+#[cfg(feature = "sim")]
+pub use ws_macros::sim;
 pub use ws_macros::{main, test};
 pub use ws_net::{fs, process, signal};
+#[cfg(feature = "sim")]
+pub use ws_sim as sim;
 
 /// The code in README.md, which rustdoc compiles and runs as a test.
 #[cfg(doctest)]

@@ -1,5 +1,5 @@
-//! Reads what stands in the parentheses: `workers = 4, crate = my::ws`, and on a test
-//! `paused, seed = 7`.
+//! Reads what stands in the parentheses: `workers = 4, crate = my::ws`; on a test also
+//! `paused, seed = 7`, on a simulation `seeds = 1000`.
 //!
 //! # The grammar
 //!
@@ -7,11 +7,13 @@
 //! args  = [ arg { "," arg } [ "," ] ]
 //! arg   = "workers" "=" integer of at least 1
 //!       | "paused"                            on a test
-//!       | "seed"    "=" integer               on a test that is paused
+//!       | "seed"    "=" integer               on a test that is paused, and on a simulation
+//!       | "seeds"   "=" ( integer of at least 1 | integer ".." integer )   on a simulation
+//!       | "builder" "=" expression            on a simulation
 //!       | "crate"   "=" ( path | string that holds a path )
 //! ```
 //!
-//! A paused test has one worker; `workers = 1` may say so.
+//! A paused test has one worker; `workers = 1` may say so. A simulation has `seed` or `seeds`.
 //!
 //! Each key stands at most once. A key that is not listed here is an error that lists those that
 //! are: a misspelt knob that is passed over in silence would be worse than one that does not exist.
@@ -34,14 +36,23 @@
 //! says so in an error of its own.
 
 use proc_macro2::{Span, TokenStream, TokenTree};
+use quote::quote;
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
-use syn::{Ident, Lit, LitInt, LitStr, Path, Token};
+use syn::{Expr, Ident, Lit, LitInt, LitStr, Path, Token};
 
 use crate::entry::Entry;
 
 /// What a value of `seed` has to look like.
 const SEED_SHAPE: &str = "`seed` takes an integer literal below 2^64, as in `seed = 7`";
+
+/// What a value of `seeds` has to look like.
+const SEEDS_SHAPE: &str =
+    "`seeds` takes a number of seeds or a range of them, as in `seeds = 1000` or `seeds = 5..10`";
+
+/// What a value of `builder` has to look like.
+const BUILDER_SHAPE: &str = "`builder` takes an expression, as in \
+     `builder = ws::sim::Sim::builder().time_limit(ws::sim::secs(60))`";
 
 /// What `paused` has to look like.
 const PAUSED_SHAPE: &str = "`paused` takes no value: it stands alone, as in `paused, seed = 7`";
@@ -53,7 +64,7 @@ const WORKERS_SHAPE: &str = "`workers` takes an integer literal of at least 1, a
 /// What a value of `crate` has to look like.
 const CRATE_SHAPE: &str = "`crate` takes the path of the runtime's crate, as in `crate = my::ws`";
 
-/// The arguments of `#[ws::main]` and `#[ws::test]`.
+/// The arguments of `#[ws::main]`, `#[ws::test]` and `#[ws::sim]`.
 #[derive(Default)]
 pub(crate) struct Args {
     /// The number of workers as a `usize` literal, with the span of the user's.
@@ -62,6 +73,10 @@ pub(crate) struct Args {
     pub(crate) paused: Option<Ident>,
     /// The seed as a `u64` literal, with the span of the user's.
     pub(crate) seed: Option<LitInt>,
+    /// The seeds of a simulation, as a range of `u64` literals that has both its ends.
+    pub(crate) seeds: Option<TokenStream>,
+    /// The builder of a simulation.
+    pub(crate) builder: Option<TokenStream>,
     /// Where the runtime's crate is found; `::ws` if not given.
     pub(crate) krate: Option<Path>,
 }
@@ -87,14 +102,19 @@ impl Args {
         if let Err(error) = read_all.parse2(tokens) {
             combine(&mut fault, error);
         }
-        if let Some(error) = args.contradiction(seed_key) {
+        if let Some(error) = args.contradiction(entry, seed_key) {
             combine(&mut fault, error);
         }
         (args, fault)
     }
 
     /// What is wrong with arguments that are good each by itself; what is in the way is left out.
-    fn contradiction(&mut self, seed_key: Option<Ident>) -> Option<syn::Error> {
+    fn contradiction(&mut self, entry: Entry, seed_key: Option<Ident>) -> Option<syn::Error> {
+        if entry == Entry::Sim {
+            self.seeds.as_ref()?;
+            let message = "`seed` is one seed, and `seeds` are many: one of the two has to go";
+            return seed_key.map(|key| syn::Error::new(key.span(), message));
+        }
         if self.paused.is_none() {
             self.seed = None;
             let message =
@@ -126,7 +146,9 @@ impl Args {
             ("workers", _) => self.workers.is_some(),
             ("crate", _) => self.krate.is_some(),
             ("paused", Entry::Test) => self.paused.is_some(),
-            ("seed", Entry::Test) => seed_key.is_some(),
+            ("seed", Entry::Test | Entry::Sim) => seed_key.is_some(),
+            ("seeds", Entry::Sim) => self.seeds.is_some(),
+            ("builder", Entry::Sim) => self.builder.is_some(),
             ("paused" | "seed", Entry::Main) => {
                 let message = format!(
                     "`{name}` is for tests, as in `#[ws::test(paused, seed = 7)]`; for a program in virtual \
@@ -158,6 +180,8 @@ impl Args {
         let shape = match name.as_str() {
             "workers" => WORKERS_SHAPE,
             "seed" => SEED_SHAPE,
+            "seeds" => SEEDS_SHAPE,
+            "builder" => BUILDER_SHAPE,
             _ => CRATE_SHAPE,
         };
         if name == "seed" {
@@ -174,6 +198,11 @@ impl Args {
         match name.as_str() {
             "workers" => self.workers = Some(parse_workers(value)?),
             "seed" => self.seed = Some(parse_seed(value)?),
+            "seeds" => self.seeds = Some(parse_seeds(value)?),
+            "builder" => match syn::parse2::<Expr>(value.clone()) {
+                Ok(_) => self.builder = Some(value),
+                Err(_) => return Err(syn::Error::new_spanned(value, BUILDER_SHAPE)),
+            },
             _ => self.krate = Some(parse_crate(value)?),
         }
         Ok(())
@@ -185,6 +214,7 @@ fn known(entry: Entry) -> &'static str {
     match entry {
         Entry::Main => "`workers` and `crate`",
         Entry::Test => "`workers`, `paused`, `seed` and `crate`",
+        Entry::Sim => "`seeds`, `seed`, `workers`, `builder` and `crate`",
     }
 }
 
@@ -198,6 +228,7 @@ fn tokios(name: &str, entry: Entry) -> Option<&'static str> {
         ("start_paused", Entry::Test) => {
             Some("here it is `paused`, which takes no value, as in `paused, seed = 7`")
         }
+        ("start_paused", Entry::Sim) => Some("in a simulation time is virtual: leave it out"),
         ("start_paused", Entry::Main) => Some(
             "here `paused` is for tests; for a program in virtual time use `ws::runtime::Builder::paused`",
         ),
@@ -252,17 +283,45 @@ fn parse_workers(value: TokenStream) -> syn::Result<LitInt> {
 
 /// Reads the value of `seed`: a plain or `u64` integer.
 fn parse_seed(value: TokenStream) -> syn::Result<LitInt> {
-    let shape = || syn::Error::new_spanned(&value, SEED_SHAPE);
-    let Ok(Lit::Int(literal)) = syn::parse2(value.clone()) else {
-        return Err(shape());
+    match syn::parse2(value.clone()).ok().and_then(number) {
+        Some((seed, span)) => Ok(LitInt::new(&format!("{seed}u64"), span)),
+        None => Err(syn::Error::new_spanned(&value, SEED_SHAPE)),
+    }
+}
+
+/// A plain or `u64` integer, with its place.
+fn number(literal: Lit) -> Option<(u64, Span)> {
+    let Lit::Int(literal) = literal else {
+        return None;
     };
-    if !matches!(literal.suffix(), "" | "u64") {
-        return Err(shape());
+    let is_u64 = matches!(literal.suffix(), "" | "u64");
+    let number = literal.base10_parse().ok().filter(|_| is_u64)?;
+    Some((number, literal.span()))
+}
+
+/// Reads the value of `seeds`: a number of them, or a range.
+fn parse_seeds(value: TokenStream) -> syn::Result<TokenStream> {
+    let read = |input: ParseStream<'_>| {
+        let shape = || input.error(SEEDS_SHAPE);
+        let (begin, span) = number(input.parse()?).ok_or_else(shape)?;
+        let (first, end) = if input.is_empty() {
+            (0, begin)
+        } else {
+            input.parse::<Token![..]>()?;
+            (begin, number(input.parse()?).ok_or_else(shape)?.0)
+        };
+        Ok((first, end, span))
+    };
+    let (first, end, span) = read
+        .parse2(value.clone())
+        .map_err(|_| syn::Error::new_spanned(&value, SEEDS_SHAPE))?;
+    if first >= end {
+        let message = "there is no seed here, so nothing would run: give at least one";
+        return Err(syn::Error::new_spanned(value, message));
     }
-    match literal.base10_parse::<u64>() {
-        Ok(seed) => Ok(LitInt::new(&format!("{seed}u64"), literal.span())),
-        Err(_) => Err(shape()),
-    }
+    let last = end - 1;
+    let [first, last] = [first, last].map(|seed| LitInt::new(&format!("{seed}u64"), span));
+    Ok(quote!(#first..=#last))
 }
 
 /// Reads the value of `crate`: a path, bare or in a string.

@@ -35,6 +35,8 @@
 //! | `#[ws::main]` on any other name | what the user declared | panics |
 //! | `#[ws::test]` | nothing if nothing is declared (`#[should_panic]` insists on it), else `ExitCode` | panics |
 //!
+//! `#[ws::sim]` stands in `simulation`.
+//!
 //! A test that returns `Err` so prints and fails word for word as under std's own `#[test]`, which
 //! calls `report` too and looks at the code alone.
 //!
@@ -71,12 +73,14 @@ use syn::spanned::Spanned;
 use syn::{Attribute, ReturnType, Signature, Token, Type, Visibility, token};
 
 use crate::args::{Args, combine, default_crate};
+use crate::simulation;
 
-/// Which of the two attributes is expanded.
+/// Which of the attributes is expanded.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Entry {
     Main,
     Test,
+    Sim,
 }
 
 impl Entry {
@@ -85,16 +89,25 @@ impl Entry {
         match self {
             Self::Main => "#[ws::main]",
             Self::Test => "#[ws::test]",
+            Self::Sim => "#[ws::sim]",
+        }
+    }
+
+    /// What it goes on.
+    fn wanted(self) -> &'static str {
+        match self {
+            Self::Main | Self::Test => "an `async fn`",
+            Self::Sim => "a function",
         }
     }
 
     /// How many workers there are when the user does not say.
     ///
     /// A test has one: tests are many and small, and the harness runs them side by side already.
-    /// `main` has as many as the runtime chooses.
+    /// `main` has as many as the runtime chooses, and a simulated host as its builder says.
     fn default_workers(self) -> Option<usize> {
         match self {
-            Self::Main => None,
+            Self::Main | Self::Sim => None,
             Self::Test => Some(1),
         }
     }
@@ -111,7 +124,9 @@ impl Entry {
             .last()
             .is_some_and(|last| match self {
                 Self::Main => last.ident == "main",
-                Self::Test => last.ident == "main" || last.ident == "test",
+                Self::Test | Self::Sim => ["main", "test", "sim"]
+                    .iter()
+                    .any(|name| last.ident == name),
             })
     }
 }
@@ -131,16 +146,16 @@ impl Ending {
         match entry {
             Entry::Main if signature.ident == "main" => Self::Process,
             Entry::Test if !returns_unit(&signature.output) => Self::TestReport,
-            Entry::Main | Entry::Test => Self::Plain,
+            Entry::Main | Entry::Test | Entry::Sim => Self::Plain,
         }
     }
 }
 
 /// A function; its body is kept as it is.
-struct Function {
-    attributes: Vec<Attribute>,
-    visibility: Visibility,
-    signature: Signature,
+pub(crate) struct Function {
+    pub(crate) attributes: Vec<Attribute>,
+    pub(crate) visibility: Visibility,
+    pub(crate) signature: Signature,
     brace: token::Brace,
     body: TokenStream,
 }
@@ -164,7 +179,11 @@ pub(crate) fn expand(entry: Entry, args: TokenStream, item: TokenStream) -> Toke
     let mut function = match syn::parse2::<Function>(item.clone()) {
         Ok(function) => function,
         Err(error) => {
-            let message = format!("`{}` goes on an `async fn` that has a body", entry.name());
+            let message = format!(
+                "`{}` goes on {} that has a body",
+                entry.name(),
+                entry.wanted()
+            );
             combine(&mut fault, syn::Error::new(error.span(), message));
             return with_errors(fault, item);
         }
@@ -173,10 +192,10 @@ pub(crate) fn expand(entry: Entry, args: TokenStream, item: TokenStream) -> Toke
     function
         .attributes
         .retain(|attribute| !entry.is_doubled_by(attribute));
-    let expansion = if callable {
-        emit(entry, &args, &function)
-    } else {
-        emit_uncalled(entry, &function)
+    let expansion = match entry {
+        _ if !callable => emit_uncalled(entry, &function),
+        Entry::Main | Entry::Test => emit(entry, &args, &function),
+        Entry::Sim => simulation::emit(&args, &function),
     };
     with_errors(fault, expansion)
 }
@@ -205,7 +224,7 @@ fn inspect(entry: Entry, function: &Function, fault: &mut Option<syn::Error>) ->
         let message = format!("`#[{written}]` beside `{name}`: one of the two has to go");
         combine(fault, syn::Error::new_spanned(attribute, message));
     }
-    if signature.asyncness.is_none() {
+    if signature.asyncness.is_none() && entry != Entry::Sim {
         let message = format!("`{name}` goes on an `async fn`: add `async` here");
         combine(fault, syn::Error::new(signature.fn_token.span, message));
     }
@@ -242,12 +261,16 @@ fn inspect(entry: Entry, function: &Function, fault: &mut Option<syn::Error>) ->
             receiver,
             "cannot be a method: there is no value to call it on",
         );
+    } else if entry == Entry::Sim {
+        if let Some(place) = simulation::wrong_inputs(signature) {
+            refuse(&place, "takes one argument, as in `sim: ws::sim::Sim`");
+        }
     } else if !signature.inputs.is_empty() || signature.variadic.is_some() {
         let mut inputs = signature.inputs.to_token_stream();
         signature.variadic.to_tokens(&mut inputs);
         let reason = match entry {
             Entry::Main => "takes no arguments: `std::env::args` has those of the process",
-            Entry::Test => "takes no arguments: the test harness has none to give",
+            Entry::Test | Entry::Sim => "takes no arguments: the test harness has none to give",
         };
         refuse(&inputs, reason);
     }
@@ -265,7 +288,7 @@ fn emit(entry: Entry, args: &Args, function: &Function) -> TokenStream {
     let Signature {
         fn_token, ident, ..
     } = signature;
-    let inner = inner_function(function);
+    let inner = inner_function(entry, function);
     let krate = args.krate.clone().unwrap_or_else(default_crate);
     let private = quote!(#krate::__private);
     let builder = builder(entry, args, &private);
@@ -317,7 +340,7 @@ fn emit_uncalled(entry: Entry, function: &Function) -> TokenStream {
         let block = block(*brace, body);
         return quote!(#(#attributes)* #visibility #signature #block);
     }
-    let inner = inner_function(function);
+    let inner = inner_function(entry, function);
     let outer = match Ending::of(entry, signature) {
         Ending::Process => {
             let (
@@ -345,12 +368,13 @@ fn emit_uncalled(entry: Entry, function: &Function) -> TokenStream {
     }
 }
 
-/// The user's function without attributes and visibility, and `async` whether it was or not.
-fn inner_function(function: &Function) -> TokenStream {
+/// The user's function without attributes and visibility.
+pub(crate) fn inner_function(entry: Entry, function: &Function) -> TokenStream {
     let mut signature = function.signature.clone();
-    signature
-        .asyncness
-        .get_or_insert(Token![async](signature.fn_token.span));
+    if entry != Entry::Sim {
+        let missing = Token![async](signature.fn_token.span);
+        signature.asyncness.get_or_insert(missing);
+    }
     signature.constness = None;
     let block = block(function.brace, &function.body);
     quote!(#signature #block)
@@ -367,7 +391,7 @@ fn block(brace: token::Brace, body: &TokenStream) -> TokenStream {
 fn builder(entry: Entry, args: &Args, private: &TokenStream) -> TokenStream {
     let new = match entry {
         Entry::Main => quote!(#private::builder()),
-        Entry::Test => quote!(#private::test_builder()),
+        Entry::Test | Entry::Sim => quote!(#private::test_builder()),
     };
     if args.paused.is_some() {
         let seed = args.seed.as_ref().map(|seed| quote!(.seed(#seed)));

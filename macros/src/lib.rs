@@ -1,6 +1,7 @@
-//! `#[ws::main]` and `#[ws::test]`: from an `async fn` to a function that starts the runtime.
+//! `#[ws::main]`, `#[ws::test]` and `#[ws::sim]`: from an `async fn` to a function that starts the
+//! runtime, or a simulation.
 //!
-//! Users reach both through the crate `ws`, which re-exports them. This crate depends on none of
+//! Users reach them through the crate `ws`, which re-exports them. This crate depends on none of
 //! the runtime's: it writes paths such as `::ws::__private::Probe` into the user's code and never
 //! names a type of its own. For that reason the examples here are not compiled; those that are
 //! stand in the documentation of `ws`, and every rule below has a program under `tests/ui/`.
@@ -9,6 +10,7 @@
 //! | --- | --- |
 //! | `args` | the arguments in the parentheses, and what is wrong with them |
 //! | `entry` | the function: what is refused, and what comes out |
+//! | `simulation` | what comes out of `#[ws::sim]` |
 //! | `select` | what `ws::select!` puts before that of `futures` |
 //!
 //! The other half of the work, the choice between a stealable and a pinned root, is a question of
@@ -17,6 +19,7 @@
 mod args;
 mod entry;
 mod select;
+mod simulation;
 
 use entry::Entry;
 use proc_macro::TokenStream;
@@ -183,6 +186,58 @@ pub fn main(args: TokenStream, item: TokenStream) -> TokenStream {
 #[proc_macro_attribute]
 pub fn test(args: TokenStream, item: TokenStream) -> TokenStream {
     entry::expand(Entry::Test, args.into(), item.into()).into()
+}
+
+/// Runs a function as a test of a whole simulated system, with many seeds.
+///
+/// It is there with the feature `sim` of `ws-runtime`, on Linux. The function is given a
+/// simulation of each seed, a `ws::sim::Sim`. It adds hosts and faults, and runs it:
+///
+/// ```text
+/// #[ws::sim(seeds = 1000)]
+/// async fn a_leader_is_found_again(sim: ws::sim::Sim) {
+///     for i in 0..3 {
+///         sim.host(format!("n{i}"), move |disk| node(i, disk));
+///     }
+///     sim.client("c", check_linearizable());
+///     sim.after(secs(5), |net| net.partition(["n0"], ["n1", "n2"]));
+///     sim.run().await
+/// }
+/// ```
+///
+/// `#[test]` is part of it. `#[should_panic]`, `#[ignore]` and `#[cfg]` work as they do there. The
+/// function may be a plain `fn`. If it does not run the simulation, that is done at its end. The
+/// body runs outside of all hosts, where nothing may be awaited but `sim.run()`.
+///
+/// # Arguments
+///
+/// | argument | meaning | default |
+/// | --- | --- | --- |
+/// | `seeds = N` | the seeds 0 to N - 1; `seeds = 5..10` are those from 5 to 9 | 100 |
+/// | `seed = N` | this seed alone, for a bug that was found | |
+/// | `workers = N` | virtual workers of each host, a literal of at least 1 | 1 |
+/// | `builder = E` | a `ws::sim::Builder`, for limits and whatever else it sets | `Sim::builder()` |
+/// | `crate = path` | where the runtime's crate is found, as a path or a string | `::ws` |
+///
+/// In the environment, `WS_SEED=12` runs that seed alone, and `WS_SEEDS=100000` so many, from the
+/// first of the test on.
+///
+/// # What the function may return
+///
+/// `()`, or a `Result<(), E>` whose `E` has `Display`. An `Err` is a failure of its seed.
+///
+/// # Panics
+///
+/// The test panics if a seed fails. The last line of the message is the command that replays it,
+/// such as `WS_SEED=12 cargo test a_leader_is_found_again`.
+///
+/// # Errors
+///
+/// The compiler refuses what it refuses for [`test`](macro@test), but asks for one argument; `seed`
+/// beside `seeds`; and seeds of which there are none.
+#[proc_macro_attribute]
+pub fn sim(args: TokenStream, item: TokenStream) -> TokenStream {
+    entry::expand(Entry::Sim, args.into(), item.into()).into()
 }
 
 /// The inside of `ws::select!`. Not for use by hand.

@@ -49,7 +49,7 @@ fn main() {
     }
     sim.client("watch", async { sleep(Duration::from_secs(3600)).await });
     let begin = Instant::now();
-    sim.run().expect("it ends");
+    sim.try_run().expect("it ends");
     let took = begin.elapsed();
     println!(
         "{:?} simulated in {took:?}: {} steps, {:.0} a second",

@@ -32,7 +32,7 @@ fn main() {
         io::Result::Ok(())
     });
     let begin = Instant::now();
-    sim.run().expect("it ends");
+    sim.try_run().expect("it ends");
     let took = begin.elapsed();
     println!("digest {:x}", sim.digest());
     println!(

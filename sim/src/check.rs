@@ -1,21 +1,48 @@
 //! Many seeds, and the line that replays the one that failed.
+//!
+//! # How it works
+//!
+//! Each seed has a fresh thread, and as many run at once as there are CPUs. The first failure stops
+//! the others. Its message ends with a line of its own: the command that runs that seed alone.
+//!
+//! Two variables of the environment change which seeds run:
+//!
+//! | variable | what runs |
+//! | --- | --- |
+//! | `WS_SEED=12` | this seed alone |
+//! | `WS_SEEDS=100000` | so many seeds, from the first of the test on; a test of one seed keeps it |
+//!
+//! *Invariant*: the seed that is named is the lowest that fails, on any number of CPUs. Seeds begin
+//! in their order, and those that have begun are run to their end.
+//!
+//! Rejected: a process for each seed. It would also reset statics, and cost 1 ms each.
 
 use std::{
     any::Any,
+    cell::Cell,
     env, fmt,
+    future::Future,
     ops::{Range, RangeInclusive},
     panic::{self, AssertUnwindSafe},
+    pin::pin,
     sync::{Mutex, PoisonError},
+    task::{Context, Poll, Waker},
     thread,
 };
 
-use crate::{Sim, record};
+use crate::{Builder, Failure, Outcome, Sim, program::sealed, record};
 
-/// Runs a test with each of these seeds. `f` adds the hosts; if it does not call [`Sim::run`], that
+thread_local! {
+    /// Whether this thread runs a seed of a check, which tells of its failure.
+    static CHECKED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs a test with each of these seeds. `f` adds the hosts; if it does not run the simulation, that
 /// is done for it.
 ///
-/// Each seed has a fresh thread, and as many run at once as there are CPUs. With `WS_SEED` in the
-/// environment that seed alone runs.
+/// Each seed has a fresh thread, and as many run at once as there are CPUs. With `WS_SEED=12` in the
+/// environment that seed alone runs. With `WS_SEEDS=100000` so many run, from the first one on: for
+/// a nightly job. [`Builder::check`] is the same for simulations with other settings.
 ///
 /// A seed that fails runs once more and is recorded: the message has the last events of each host.
 /// With `WS_SIM_TRACE=FOLDER` in the environment, `FOLDER/TEST-SEED.pftrace` is written: see
@@ -23,7 +50,8 @@ use crate::{Sim, record};
 ///
 /// # Panics
 ///
-/// If a seed fails: the message ends with the line that replays it. And if there is no seed.
+/// If a seed fails: the last line of the message is the command that replays it. And if there is
+/// no seed.
 ///
 /// ```
 /// use std::time::Duration;
@@ -34,39 +62,150 @@ use crate::{Sim, record};
 /// ```
 #[track_caller]
 pub fn check(seeds: Range<u64>, f: impl Fn(&Sim) + Sync) {
-    assert!(
-        !seeds.is_empty(),
-        "there is no seed in {seeds:?}, so nothing would run"
-    );
-    let test = thread::current().name().unwrap_or("").to_owned();
-    let failed = match env::var("WS_SEED") {
-        Err(env::VarError::NotPresent) => {
-            let jobs = thread::available_parallelism().map_or(1, usize::from);
-            let failed = first_failure(seeds.start..=seeds.end - 1, jobs, &f);
-            failed.map(|(seed, what)| (seed, once_more(seed, &test, what, &f)))
+    Sim::builder().check(seeds, f);
+}
+
+impl Builder {
+    /// As [`check()`], with simulations that this builder makes. Its own seed has no meaning here.
+    ///
+    /// # Panics
+    ///
+    /// As [`check()`].
+    ///
+    /// ```
+    /// use ws_sim::{Sim, secs};
+    ///
+    /// Sim::builder().workers(2).time_limit(secs(60)).check(0..10, |sim| {
+    ///     sim.client("sleeper", async { ws::time::sleep(secs(59)).await });
+    /// });
+    /// ```
+    #[track_caller]
+    pub fn check(self, seeds: Range<u64>, f: impl Fn(&Sim) + Sync) {
+        assert!(
+            !seeds.is_empty(),
+            "there is no seed in {seeds:?}, so nothing would run"
+        );
+        let test = thread::current();
+        // With one thread for all tests, the harness runs them on the main one.
+        let test = test.name().filter(|name| *name != "main").unwrap_or("");
+        let f = |sim: &Sim| {
+            f(sim);
+            None
+        };
+        self.check_all(test, seeds.start..=seeds.end - 1, &f);
+    }
+
+    #[track_caller]
+    fn check_all(self, test: &str, seeds: RangeInclusive<u64>, f: &SetUp<'_>) {
+        let variable = |name| match env::var(name) {
+            Err(env::VarError::NotPresent) => None,
+            Ok(text) => Some(text),
+            Err(problem) => panic!("{name}: {problem}"),
+        };
+        let chosen = choose(seeds, variable("WS_SEED"), variable("WS_SEEDS"));
+        let failed = match chosen.unwrap_or_else(|problem| panic!("{problem}")) {
+            Chosen::Replay(seed) => recorded(&self, seed, test, f).map(|what| (seed, what)),
+            Chosen::Seeds(seeds) => {
+                let jobs = thread::available_parallelism().map_or(1, usize::from);
+                let failed = first_failure(&self, seeds, jobs, f);
+                failed.map(|(seed, what)| (seed, once_more(&self, seed, test, what, f)))
+            }
+        };
+        if let Some((seed, what)) = failed {
+            let replay = format!("WS_SEED={seed} cargo test {test}");
+            panic!("{what}\n\nreplay it:\n{}", replay.trim_end());
         }
-        Ok(text) => match parse(&text) {
-            Ok(seed) => recorded(seed, &test, &f).map(|what| (seed, what)),
-            Err(problem) => panic!("{problem}"),
-        },
-        Err(problem) => panic!("WS_SEED: {problem}"),
-    };
-    if let Some((seed, what)) = failed {
-        panic!("{what}\n\nreplay it: WS_SEED={seed} cargo test {test}");
     }
 }
 
+/// A test that adds the hosts, and perhaps runs the simulation. It answers with its error.
+type SetUp<'a> = dyn Fn(&Sim) -> Option<String> + Sync + 'a;
+
+/// What `#[ws::sim]` calls. `name` is the path of the test, with its crate.
+///
+/// # Panics
+///
+/// As [`check()`].
+#[track_caller]
+pub fn test<T: Outcome>(
+    name: &str,
+    builder: Builder,
+    seeds: RangeInclusive<u64>,
+    f: impl Fn(Sim) -> T + Sync,
+) {
+    let name = name.split_once("::").map_or(name, |(_crate, path)| path);
+    let f = |sim: &Sim| sealed::Outcome::error(f(sim.clone()));
+    builder.check_all(name, seeds, &f);
+}
+
+/// The output of a function under `#[ws::sim]`, which runs outside of all hosts.
+///
+/// # Panics
+///
+/// If it waits for something: nothing would wake it.
+#[track_caller]
+pub fn block<F: Future>(function: F) -> F::Output {
+    match pin!(function).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!(
+            "a function under `#[ws::sim]` waits outside of all hosts, where no time passes: \
+             await there `sim.run()` alone, and put the rest into `sim.client`"
+        ),
+    }
+}
+
+/// Panics with a failure of a run. On a thread of a check this is not printed: the check does that.
+pub(crate) fn fail(failure: &Failure) -> ! {
+    if CHECKED.get() {
+        panic::resume_unwind(Box::new(failure.clone()));
+    }
+    panic!("{failure}");
+}
+
+/// The seeds that run.
+#[derive(Debug, PartialEq, Eq)]
+enum Chosen {
+    Seeds(RangeInclusive<u64>),
+    /// One that failed, and is recorded.
+    Replay(u64),
+}
+
+/// Chooses by what the two variables say.
+fn choose(
+    seeds: RangeInclusive<u64>,
+    seed: Option<String>,
+    count: Option<String>,
+) -> Result<Chosen, NotANumber> {
+    let parse = |name, least, text: String| match text.trim().parse() {
+        Ok(number) if number >= least => Ok(number),
+        _ => Err(NotANumber { name, text, least }),
+    };
+    if let Some(text) = seed {
+        return parse("WS_SEED", 0, text).map(Chosen::Replay);
+    }
+    let (first, last) = seeds.into_inner();
+    let last = match count {
+        Some(text) => {
+            let count = parse("WS_SEEDS", 1, text)?;
+            let end = first.saturating_add(count - 1);
+            if first == last { last } else { end }
+        }
+        None => last,
+    };
+    Ok(Chosen::Seeds(first..=last))
+}
+
 /// Runs a seed on a fresh thread, whose hash maps have no keys yet, and records it.
-fn recorded(seed: u64, test: &str, f: &(impl Fn(&Sim) + Sync)) -> Option<String> {
+fn recorded(builder: &Builder, seed: u64, test: &str, f: &SetUp<'_>) -> Option<String> {
     on_fresh_thread(seed, || {
         record::ask(test);
-        one(seed, f)
+        one(builder, seed, f)
     })
 }
 
 /// Runs a seed that failed once more, for what its recording tells.
-fn once_more(seed: u64, test: &str, what: String, f: &(impl Fn(&Sim) + Sync)) -> String {
-    let differs = match recorded(seed, test, f) {
+fn once_more(builder: &Builder, seed: u64, test: &str, what: String, f: &SetUp<'_>) -> String {
+    let differs = match recorded(builder, seed, test, f) {
         Some(again) if again.lines().next() == what.lines().next() => return again,
         Some(again) => format!("it ended otherwise:\n{again}"),
         None => "it did not fail.".to_owned(),
@@ -88,29 +227,29 @@ fn on_fresh_thread(seed: u64, run: impl FnOnce() -> Option<String> + Send) -> Op
     answer.unwrap_or_else(|payload| Some(text_of(&*payload)))
 }
 
-/// What `WS_SEED` says.
-fn parse(text: &str) -> Result<u64, NotASeed<'_>> {
-    text.trim().parse().map_err(|_| NotASeed(text))
+struct NotANumber {
+    name: &'static str,
+    text: String,
+    least: u64,
 }
 
-struct NotASeed<'a>(&'a str);
-
-impl fmt::Display for NotASeed<'_> {
+impl fmt::Display for NotANumber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = self.0;
+        let Self { name, text, least } = self;
+        let most = u64::MAX;
         write!(
             f,
-            "WS_SEED is {text:?}: give a number from 0 to {}",
-            u64::MAX
+            "{name} is {text:?}: give a number from {least} to {most}"
         )
     }
 }
 
 /// The lowest seed that fails, of those up to the first that was seen to fail.
 fn first_failure(
+    builder: &Builder,
     seeds: RangeInclusive<u64>,
     jobs: usize,
-    f: &(impl Fn(&Sim) + Sync),
+    f: &SetUp<'_>,
 ) -> Option<(u64, String)> {
     let seeds = Mutex::new(seeds);
     let failed = Mutex::new(None::<(u64, String)>);
@@ -124,7 +263,7 @@ fn first_failure(
             let Some(seed) = next else {
                 return;
             };
-            let Some(what) = on_fresh_thread(seed, || one(seed, f)) else {
+            let Some(what) = on_fresh_thread(seed, || one(builder, seed, f)) else {
                 continue;
             };
             let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -142,16 +281,17 @@ fn first_failure(
     failed.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn one(seed: u64, f: &impl Fn(&Sim)) -> Option<String> {
-    let sim = Sim::new(seed);
-    let set_up = panic::catch_unwind(AssertUnwindSafe(|| f(&sim)));
-    if let Err(payload) = set_up {
-        return Some(format!("seed {seed}: {}", text_of(&*payload)));
+fn one(builder: &Builder, seed: u64, f: &SetUp<'_>) -> Option<String> {
+    CHECKED.set(true);
+    let sim = builder.clone().seed(seed).build();
+    match panic::catch_unwind(AssertUnwindSafe(|| f(&sim))) {
+        Ok(None) if sim.is_new() => sim.try_run().err().map(|failure| failure.to_string()),
+        Ok(error) => error,
+        Err(payload) => Some(match payload.downcast::<Failure>() {
+            Ok(failure) => failure.to_string(),
+            Err(payload) => format!("seed {seed}: {}", text_of(&*payload)),
+        }),
     }
-    if !sim.is_new() {
-        return None;
-    }
-    sim.run().err().map(|failure| failure.to_string())
 }
 
 fn text_of(payload: &(dyn Any + Send)) -> String {
@@ -167,7 +307,7 @@ mod tests {
     #[test]
     fn the_lowest_of_two_that_fail_is_named() {
         let both = std::sync::Barrier::new(2);
-        let failed = first_failure(0..=8, 2, &|sim: &Sim| {
+        let failed = first_failure(&Sim::builder(), 0..=8, 2, &|sim: &Sim| {
             both.wait();
             panic!("planted in {}", sim.seed());
         });
@@ -175,13 +315,37 @@ mod tests {
         assert_eq!((seed, what.as_str()), (0, "seed 0: planted in 0"));
     }
 
+    /// The seeds of a test with ten, or the problem.
+    fn chosen(seed: Option<&str>, count: Option<&str>) -> Result<Chosen, String> {
+        let owned = |text: Option<&str>| text.map(str::to_owned);
+        choose(5..=14, owned(seed), owned(count)).map_err(|problem| problem.to_string())
+    }
+
     #[test]
-    fn what_is_no_seed_is_told() {
-        assert_eq!(parse(" 17\n").ok(), Some(17));
+    fn the_environment_chooses_the_seeds() {
+        assert_eq!(chosen(None, None), Ok(Chosen::Seeds(5..=14)));
+        assert_eq!(chosen(Some(" 17\n"), None), Ok(Chosen::Replay(17)));
+        assert_eq!(chosen(None, Some("1000")), Ok(Chosen::Seeds(5..=1004)));
+        assert_eq!(chosen(None, Some("1")), Ok(Chosen::Seeds(5..=5)));
+        assert_eq!(chosen(Some("17"), Some("1000")), Ok(Chosen::Replay(17)));
+        let most = u64::MAX.to_string();
+        assert_eq!(chosen(None, Some(&most)), Ok(Chosen::Seeds(5..=u64::MAX)));
+        // A test that is about one seed stays so.
+        let one = choose(7..=7, None, Some("1000".to_owned()));
+        assert_eq!(one.ok(), Some(Chosen::Seeds(7..=7)));
+    }
+
+    #[test]
+    fn what_is_no_number_is_told() {
         for text in ["", "x", "-1", "18446744073709551616", "0x7"] {
-            let problem = parse(text).err().map(|problem| problem.to_string());
-            let problem = problem.expect("it is no seed");
-            assert!(problem.contains("give a number from 0 to 18446744073709551615"));
+            let problem = chosen(Some(text), None).expect_err("it is no seed");
+            let wanted = "give a number from 0 to 18446744073709551615";
+            assert_eq!(problem, format!("WS_SEED is {text:?}: {wanted}"));
+        }
+        for text in ["", "x", "0"] {
+            let problem = chosen(None, Some(text)).expect_err("it is no number of seeds");
+            let wanted = "give a number from 1 to 18446744073709551615";
+            assert_eq!(problem, format!("WS_SEEDS is {text:?}: {wanted}"));
         }
     }
 }

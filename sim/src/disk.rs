@@ -94,7 +94,7 @@ pub(crate) const HOME: &str = "/home/host";
 /// });
 /// let disk = sim.disk("n0");
 /// disk.write("config/name", "hello")?;
-/// sim.run()?;
+/// sim.try_run()?;
 /// assert_eq!(disk.read("answer")?, b"hello, world");
 /// assert_eq!(disk.files().len(), 2);
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -3,7 +3,8 @@
 //!
 //! A [`Sim`] has hosts. Each runs an ordinary program: `ws::net`, `ws::time`, and any library that
 //! uses them or std. Nothing in the program names the simulation. The same seed gives the same run.
-//! [`check()`] runs a test with many seeds, and tells how to replay the one that failed.
+//! [`check()`] runs a test with many seeds, and tells how to replay the one that failed. With the
+//! feature `sim` of `ws-runtime` this is `ws::sim`, and the attribute `#[ws::sim]` writes the test.
 //!
 //! | module | what it has |
 //! | --- | --- |
@@ -23,6 +24,8 @@
 //! The network alone has no `unsafe`, and runs on any system. No code here starts a thread in a
 //! simulation, iterates over a hash map or computes with floats.
 
+use std::time::Duration;
+
 #[cfg(target_os = "linux")]
 mod check;
 #[cfg(target_os = "linux")]
@@ -33,6 +36,8 @@ mod failure;
 #[cfg(target_os = "linux")]
 mod kernel;
 pub mod network;
+#[cfg(target_os = "linux")]
+mod program;
 #[cfg(target_os = "linux")]
 mod record;
 pub mod rng;
@@ -47,6 +52,32 @@ pub use {
     check::check,
     disk::{Disk, DiskFaults},
     failure::Failure,
+    program::{HostProgram, Outcome},
     record::Recording,
-    sim::{Builder, Order, Outcome, Sim},
+    sim::{Builder, Order, Sim},
 };
+
+/// What the code of `#[ws::sim]` calls. Not for use by hand.
+#[cfg(target_os = "linux")]
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::check::{block, test};
+}
+
+/// So many seconds, for [`Sim::after`] and programs.
+///
+/// ```
+/// assert_eq!(ws_sim::secs(5), std::time::Duration::from_secs(5));
+/// ```
+pub const fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// So many milliseconds, for [`Sim::after`] and programs.
+///
+/// ```
+/// assert_eq!(ws_sim::millis(5), std::time::Duration::from_millis(5));
+/// ```
+pub const fn millis(milliseconds: u64) -> Duration {
+    Duration::from_millis(milliseconds)
+}

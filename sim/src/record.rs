@@ -201,7 +201,7 @@ impl Recording {
     /// ```
     /// let sim = ws_sim::Sim::builder().recording(true).build();
     /// sim.client("sleeper", async { ws::time::sleep(std::time::Duration::from_secs(1)).await });
-    /// sim.run()?;
+    /// sim.try_run()?;
     /// let mut file = Vec::new();
     /// sim.recording().expect("it was asked for").write_perfetto(&mut file)?;
     /// assert!(!file.is_empty());

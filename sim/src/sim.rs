@@ -49,7 +49,6 @@ use std::{
     fmt,
     future::Future,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
-    pin::Pin,
     rc::Rc,
     time::Duration,
 };
@@ -59,40 +58,12 @@ use ws_executor::sim::Machine;
 pub use self::order::Order;
 use self::{drive::Digest, faults::Order as Command, order::Chooser};
 use crate::{
-    Failure, Recording, kernel,
+    Disk, Failure, HostProgram, Outcome, Recording, check, kernel,
+    program::{self, Program},
     record::{self, Record},
     rng::Rng,
     world::{self, Host, World},
 };
-
-/// What a program ends with: nothing, or a result whose error fails the run.
-pub trait Outcome: sealed::Outcome {}
-
-impl Outcome for () {}
-impl<E: fmt::Display> Outcome for Result<(), E> {}
-
-mod sealed {
-    use std::fmt;
-
-    pub trait Outcome {
-        fn error(self) -> Option<String>;
-    }
-
-    impl Outcome for () {
-        fn error(self) -> Option<String> {
-            None
-        }
-    }
-
-    impl<E: fmt::Display> Outcome for Result<(), E> {
-        fn error(self) -> Option<String> {
-            self.err().map(|error| error.to_string())
-        }
-    }
-}
-
-/// The program of a host, with the text of its error.
-type Program = Pin<Box<dyn Future<Output = Option<String>>>>;
 
 /// A simulation. Clones are the same one.
 ///
@@ -116,7 +87,7 @@ type Program = Pin<Box<dyn Future<Output = Option<String>>>>;
 ///     assert_eq!(text, "hello");
 ///     std::io::Result::Ok(())
 /// });
-/// sim.run()?;
+/// sim.try_run()?;
 /// // Four times over a link of 100 us: SYN, SYN-ACK, ACK, and the bytes.
 /// assert_eq!(sim.elapsed(), Duration::from_micros(400));
 /// # Ok::<(), ws_sim::Failure>(())
@@ -174,7 +145,7 @@ struct Slot {
 
 enum Main {
     /// Called at each start.
-    Host(Rc<dyn Fn() -> Program>),
+    Host(Rc<dyn Fn(Disk) -> Program>),
     /// Taken at the start.
     Client(Option<Program>),
 }
@@ -344,7 +315,7 @@ impl Sim {
     /// sim.host("server", || std::future::pending::<()>());
     /// sim.client("client", async { ws::time::sleep(Duration::from_secs(3)).await });
     /// sim.after(Duration::from_secs(1), |sim| sim.crash("server"));
-    /// sim.run()?;
+    /// sim.try_run()?;
     /// let text = sim.recording().expect("it was asked for").to_string();
     /// assert!(text.contains("1.000000 s  host \"server\" crashed\n"), "{text}");
     /// assert!(text.contains("3.000000 s  a timer fired\n"), "{text}");
@@ -369,16 +340,15 @@ impl Sim {
     ///
     /// The end of its program does not end its tasks. An error of it, or a panic, fails the run.
     ///
+    /// `main` may take the host's [`Disk`]: see [`HostProgram`]. A host may also be added while the
+    /// simulation runs, by a closure of [`after`](Self::after) or by a program.
+    ///
     /// # Panics
     ///
     /// If there is a host of that name.
     #[track_caller]
-    pub fn host<F, Fut>(&self, name: impl Into<String>, main: F)
-    where
-        F: Fn() -> Fut + 'static,
-        Fut: Future<Output: Outcome> + 'static,
-    {
-        let main = move || program(main());
+    pub fn host<Takes>(&self, name: impl Into<String>, main: impl HostProgram<Takes>) {
+        let main = move |disk| program::boxed(main.start(disk));
         self.add(name.into(), Main::Host(Rc::new(main)));
     }
 
@@ -394,7 +364,7 @@ impl Sim {
     where
         Fut: Future<Output: Outcome> + 'static,
     {
-        self.add(name.into(), Main::Client(Some(program(main))));
+        self.add(name.into(), Main::Client(Some(program::boxed(main))));
     }
 
     #[track_caller]
@@ -456,7 +426,31 @@ impl Sim {
         self.inner.choices.borrow_mut().below(end)
     }
 
-    /// Runs until all clients are done.
+    /// Runs until all clients are done, and panics if the run fails: for tests.
+    ///
+    /// It is `async` so that it reads as the rest of a test does. It never waits: when its first
+    /// poll returns, the run is over.
+    ///
+    /// ```
+    /// #[ws::sim(seeds = 10)]
+    /// async fn an_hour_takes_no_time(sim: ws::sim::Sim) {
+    ///     sim.client("sleeper", async { ws::time::sleep(ws::sim::secs(3600)).await });
+    ///     sim.run().await;
+    ///     assert_eq!(sim.elapsed(), ws::sim::secs(3600));
+    /// }
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// With the text of the [`Failure`], where [`try_run`](Self::try_run) returns one. And where
+    /// that one panics.
+    pub async fn run(&self) {
+        if let Err(failure) = self.try_run() {
+            check::fail(&failure);
+        }
+    }
+
+    /// Runs until all clients are done. It blocks the thread until then.
     ///
     /// # Errors
     ///
@@ -469,13 +463,9 @@ impl Sim {
     /// # Panics
     ///
     /// If it was called before, or if it is called inside a simulation.
-    pub fn run(&self) -> Result<(), Failure> {
+    pub fn try_run(&self) -> Result<(), Failure> {
         drive::run(self)
     }
-}
-
-fn program<Fut: Future<Output: Outcome> + 'static>(main: Fut) -> Program {
-    Box::pin(async move { sealed::Outcome::error(main.await) })
 }
 
 impl fmt::Debug for Sim {

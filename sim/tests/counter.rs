@@ -119,7 +119,7 @@ fn a_seed_finds_the_counter_that_acknowledges_first() {
         .downcast::<String>()
         .unwrap();
     assert!(text.contains("was acknowledged, and now it is"), "{text}");
-    assert!(text.contains("replay it: WS_SEED="), "{text}");
+    assert!(text.contains("replay it:\nWS_SEED="), "{text}");
 }
 
 #[test]

@@ -33,7 +33,7 @@ fn crashed<R>(
     sim.client("clock", async { sleep(Duration::from_secs(10)).await });
     sim.after(Duration::from_secs(5), |sim| sim.crash("n0"));
     sim.set_disk("n0", faults);
-    sim.run().unwrap();
+    sim.try_run().unwrap();
     after(&sim.disk("n0"))
 }
 
@@ -125,7 +125,7 @@ fn what_is_older_than_half_a_minute_is_durable() {
         sim.host("n0", || fs::write("f", "text"));
         sim.client("clock", async { sleep(Duration::from_secs(60)).await });
         sim.after(Duration::from_secs(40), |sim| sim.crash("n0"));
-        sim.run().unwrap();
+        sim.try_run().unwrap();
         assert_eq!(sim.disk("n0").read("f").unwrap(), b"text", "seed {seed}");
     }
 }
@@ -200,7 +200,7 @@ fn a_restarted_program_begins_with_what_is_left() {
     for seconds in [1, 2, 3] {
         sim.after(Duration::from_secs(seconds), |sim| sim.restart("n0"));
     }
-    sim.run().unwrap();
+    sim.try_run().unwrap();
     assert_eq!(sim.disk("n0").read("count").unwrap(), b"4");
 }
 
@@ -235,7 +235,7 @@ fn a_crashed_program_writes_no_more() {
             assert_eq!(error.raw_os_error(), Some(libc::EBADF));
         });
     });
-    sim.run().unwrap();
+    sim.try_run().unwrap();
     for file in ["buffered", "kept"] {
         assert_eq!(sim.disk("n0").read(file).unwrap(), b"", "{file}");
     }
@@ -275,7 +275,7 @@ fn a_failed_sync_is_not_made_good_by_the_next_one() {
         });
         sim.client("clock", async { sleep(Duration::from_secs(10)).await });
         sim.after(Duration::from_secs(5), |sim| sim.crash("n0"));
-        sim.run().unwrap();
+        sim.try_run().unwrap();
         lost += u32::from(sim.disk("n0").read("f").unwrap() == b"old");
     }
     assert!((10..50).contains(&lost), "{lost}");
@@ -286,7 +286,7 @@ fn with_disk(faults: DiskFaults, program: impl AsyncFnOnce() + 'static) -> Sim {
     let sim = Sim::new(5);
     sim.client("n0", async move { program().await });
     sim.set_disk("n0", faults);
-    sim.run().unwrap();
+    sim.try_run().unwrap();
     sim
 }
 
@@ -377,7 +377,7 @@ fn rot_turns_one_bit_for_good() {
     sim.after(Duration::from_secs(2), move |sim| {
         *sees_later.borrow_mut() = sim.disk("n0").read("f").unwrap();
     });
-    sim.run().unwrap();
+    sim.try_run().unwrap();
     let bits = first
         .borrow()
         .iter()
@@ -425,7 +425,7 @@ fn two_runs_of_a_seed_are_the_same() {
                 ..DiskFaults::default()
             },
         );
-        sim.run().unwrap();
+        sim.try_run().unwrap();
         let disk = sim.disk("n0");
         let files = disk.files();
         let contents: Vec<_> = files.iter().map(|path| disk.read(path).unwrap()).collect();
@@ -462,7 +462,7 @@ fn what_the_system_has_can_be_read_and_not_written() {
         assert!(fs::read(program).await?.starts_with(b"\x7fELF"));
         io::Result::Ok(())
     });
-    sim.run().unwrap();
+    sim.try_run().unwrap();
     assert_eq!(seen.get(), 1);
     assert_ne!(
         std::env::current_dir().unwrap(),

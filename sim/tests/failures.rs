@@ -21,7 +21,7 @@ fn text_of_panic(f: impl FnOnce()) -> String {
 }
 
 fn failure(sim: &Sim) -> Failure {
-    sim.run().expect_err("it fails")
+    sim.try_run().expect_err("it fails")
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn a_panic_that_somebody_joins_is_theirs() {
     sim.client("client", async {
         assert!(ws::spawn(async { panic!("planted") }).await.is_err());
     });
-    sim.run().unwrap();
+    sim.try_run().unwrap();
 }
 
 #[test]
@@ -140,13 +140,13 @@ fn a_panic_of_a_fault_ends_all_hosts() {
     });
     sim.client("client", pending::<()>());
     sim.after(Duration::from_secs(1), |_| panic!("planted"));
-    let text = text_of_panic(|| drop(sim.run()));
+    let text = text_of_panic(|| drop(sim.try_run()));
     assert_eq!(text, "planted");
     assert_eq!(Rc::strong_count(&dropped), 1, "nothing is left of the host");
     // And the thread is free for another one.
     let sim = Sim::new(2);
     sim.client("client", async {});
-    sim.run().unwrap();
+    sim.try_run().unwrap();
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn mistakes_are_told() {
     assert_eq!(text, "no host is named \"c\": the hosts are [\"a\"]");
     let text = failure(&sim).to_string();
     assert!(text.contains("add one with `Sim::client`"), "{text}");
-    let text = text_of_panic(|| drop(sim.run()));
+    let text = text_of_panic(|| drop(sim.try_run()));
     assert!(text.contains("runs once: make another `Sim`"), "{text}");
     let text = text_of_panic(|| sim.client("late", async {}));
     assert!(text.contains("comes after the run"), "{text}");
@@ -218,7 +218,7 @@ fn a_simulation_in_a_simulation() {
     sim.client("client", async {
         let inner = Sim::new(2);
         inner.client("client", async {});
-        let _ = inner.run();
+        let _ = inner.try_run();
     });
     let text = failure(&sim).to_string();
     assert!(text.contains("start another one after its end"), "{text}");
@@ -234,7 +234,7 @@ fn a_seed_that_fails_is_named() {
     };
     let text = text_of_panic(check);
     assert!(text.contains("planted"), "{text}");
-    let line = "replay it: WS_SEED=17 cargo test a_seed_that_fails_is_named";
+    let line = "\n\nreplay it:\nWS_SEED=17 cargo test a_seed_that_fails_is_named";
     assert!(text.ends_with(line), "{text}");
 }
 

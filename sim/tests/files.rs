@@ -63,7 +63,7 @@ fn both(program: impl Fn(&Path, &mut Trace) + Clone + 'static) -> (String, Strin
         program(path, &mut trace);
         says.send(trace.lines.join("\n")).unwrap();
     });
-    sim.run().unwrap();
+    sim.try_run().unwrap();
     (real, said.recv().unwrap())
 }
 

@@ -66,7 +66,7 @@ fn an_echo_takes_two_round_trips() {
         assert_eq!(start.1.elapsed(), Duration::from_millis(40));
         io::Result::Ok(())
     });
-    sim.run().unwrap();
+    sim.try_run().unwrap();
     assert_eq!(sim.elapsed(), Duration::from_millis(40));
 }
 
@@ -86,7 +86,7 @@ fn a_host_is_found_by_its_name_and_has_two_addresses() {
         assert!(ws::net::lookup_host("nobody:7").await.is_err());
         io::Result::Ok(())
     });
-    sim.run().unwrap();
+    sim.try_run().unwrap();
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn over_ipv6_too() {
         assert_eq!(text, "six");
         io::Result::Ok(())
     });
-    sim.run().unwrap();
+    sim.try_run().unwrap();
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn nobody_listens() {
         assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
         assert_eq!(error.raw_os_error(), Some(111));
     });
-    sim.run().unwrap();
+    sim.try_run().unwrap();
     // A SYN and its RST, for each of the two addresses.
     assert_eq!(sim.elapsed(), Duration::from_micros(400));
 }
@@ -144,7 +144,7 @@ fn a_half_closed_stream_still_answers() {
         assert_eq!(answer, b"cba");
         io::Result::Ok(())
     });
-    sim.run().unwrap();
+    sim.try_run().unwrap();
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn datagrams_are_cut_and_lost() {
         assert!(answer.is_err(), "{answer:?}");
         io::Result::Ok(())
     });
-    sim.run().unwrap();
+    sim.try_run().unwrap();
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn a_partition_heals() {
         sim.partition(["server"], ["client"])
     });
     sim.after(Duration::from_secs(10), Sim::heal);
-    sim.run().unwrap();
+    sim.try_run().unwrap();
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn one_way_is_cut_and_held() {
         assert!(asked.is_err(), "{asked:?}");
         io::Result::Ok(())
     });
-    sim.run().unwrap();
+    sim.try_run().unwrap();
 }
 
 #[test]
@@ -261,7 +261,7 @@ fn a_client_retries_until_the_server_is_back() {
     });
     sim.after(Duration::from_secs(1), |sim| sim.crash("server"));
     sim.after(Duration::from_secs(3), |sim| sim.restart("server"));
-    sim.run().unwrap();
+    sim.try_run().unwrap();
     assert_eq!(*seen.borrow(), ["again", "again"]);
     assert_eq!(*starts.borrow(), 2);
 }
@@ -297,7 +297,7 @@ fn what_a_crash_drops_reaches_nobody() {
         assert!(read.is_err(), "no FIN and no RST came: {read:?}");
     });
     sim.after(Duration::from_secs(1), |sim| sim.crash("server"));
-    sim.run().unwrap();
+    sim.try_run().unwrap();
     assert_eq!(*said.borrow(), ["Some(100)"], "ENETDOWN");
 }
 
@@ -319,7 +319,7 @@ fn a_paused_host_stands_still() {
     });
     sim.after(Duration::from_secs(1), |sim| sim.pause("server"));
     sim.after(Duration::from_secs(10), |sim| sim.resume("server"));
-    sim.run().unwrap();
+    sim.try_run().unwrap();
 }
 
 #[test]
@@ -339,7 +339,7 @@ fn a_skewed_host_has_another_calendar_and_the_same_clock() {
     calendar("right", &right);
     calendar("late", &late);
     sim.skew("late", -5_000_000_000);
-    sim.run().unwrap();
+    sim.try_run().unwrap();
     let apart = right.borrow()[0].duration_since(late.borrow()[0]);
     assert_eq!(apart.unwrap(), Duration::from_secs(5));
 }
@@ -357,7 +357,7 @@ fn a_thousand_connections() {
         }
         io::Result::Ok(())
     });
-    sim.run().unwrap();
+    sim.try_run().unwrap();
 }
 
 #[test]
@@ -388,7 +388,7 @@ fn much_data_with_a_slow_reader() {
         assert_eq!(u64::from_le_bytes(sum), wanted);
         io::Result::Ok(())
     });
-    sim.run().unwrap();
+    sim.try_run().unwrap();
 }
 
 #[test]
@@ -405,7 +405,7 @@ fn a_blocking_call_runs_in_simulated_time() {
         assert_eq!(begin.0.elapsed(), Duration::from_secs(3600));
         assert_eq!(begin.1.elapsed(), Duration::from_secs(3600));
     });
-    sim.run().unwrap();
+    sim.try_run().unwrap();
     assert_eq!(sim.elapsed(), Duration::from_secs(3600));
 }
 
@@ -422,7 +422,7 @@ fn a_socket_that_would_block_its_thread_says_so() {
         let pair = std::os::unix::net::UnixStream::pair();
         assert_eq!(pair.unwrap_err().raw_os_error(), Some(97), "EAFNOSUPPORT");
     });
-    sim.run().unwrap();
+    sim.try_run().unwrap();
 }
 
 #[test]
@@ -432,7 +432,7 @@ fn a_real_thread_is_refused() {
         let thread = std::thread::Builder::new().spawn(|| {});
         assert_eq!(thread.unwrap_err().raw_os_error(), Some(11), "EAGAIN");
     });
-    sim.run().unwrap();
+    sim.try_run().unwrap();
     // And outside it works.
     std::thread::spawn(|| {}).join().unwrap();
 }
@@ -469,7 +469,7 @@ fn options_are_those_of_linux() {
         assert_eq!(again.peer_addr()?.port(), 7);
         io::Result::Ok(())
     });
-    sim.run().unwrap();
+    sim.try_run().unwrap();
 }
 
 #[test]
@@ -488,7 +488,7 @@ fn hosts_share_nothing_but_the_network() {
         assert_eq!(twice.kind(), ErrorKind::AddrInUse);
         io::Result::Ok(())
     });
-    sim.run().unwrap();
+    sim.try_run().unwrap();
 }
 
 /// What a program can see of the run.
@@ -520,7 +520,7 @@ fn seen(seed: u64) -> (u64, u64, Vec<String>) {
             *seen.lock().unwrap() = lines;
             io::Result::Ok(())
         });
-        sim.run().unwrap();
+        sim.try_run().unwrap();
         *digest.lock().unwrap() = (sim.digest(), sim.events());
     });
     let (digest, events) = *digest.lock().unwrap();
@@ -561,7 +561,7 @@ fn digests() -> String {
             }
             io::Result::Ok(())
         });
-        sim.run().unwrap();
+        sim.try_run().unwrap();
         text += &format!(
             "{seed} {:x} {} {:?}\n",
             sim.digest(),

@@ -88,7 +88,7 @@ fn http_1_and_2_under_loss() {
             connection.await??;
             Ok::<(), Box<dyn Error>>(())
         });
-        sim.run().unwrap();
+        sim.try_run().unwrap();
         assert!(
             sim.elapsed() < Duration::from_secs(60),
             "{:?}",

@@ -73,7 +73,7 @@ fn run(seed: u64, recording: bool) -> (u64, Vec<u8>) {
         let builder = Sim::builder().seed(seed).workers(3).recording(recording);
         let sim = builder.build();
         cluster(&sim);
-        sim.run().unwrap();
+        sim.try_run().unwrap();
         let mut file = Vec::new();
         if let Some(recording) = sim.recording() {
             recording.write_perfetto(&mut file).unwrap();
@@ -175,7 +175,7 @@ fn a_seed_that_fails_tells_its_faults_and_the_last_events() {
     ] {
         assert!(told.contains(line), "{line}: {text}");
     }
-    let end = "\nseed: 3\n\nreplay it: WS_SEED=3 cargo test \
+    let end = "\nseed: 3\n\nreplay it:\nWS_SEED=3 cargo test \
                a_seed_that_fails_tells_its_faults_and_the_last_events";
     assert!(text.ends_with(end), "{text}");
 }
@@ -190,7 +190,7 @@ fn what_becomes_of_a_message_is_told() {
     });
     sim.partition_one_way(["server"], ["client"]);
     sim.after(Duration::from_millis(1_500), Sim::heal);
-    sim.run().unwrap();
+    sim.try_run().unwrap();
     let text = sim.recording().unwrap().to_string();
     for line in [
         " s  asked server:7 for a connection\n",
@@ -215,7 +215,7 @@ fn what_comes_many_times_is_one_line() {
             ws::task::yield_now().await;
         }
     });
-    sim.run().unwrap();
+    sim.try_run().unwrap();
     let text = sim.recording().unwrap().to_string();
     assert!(
         text.contains(" s  polled task \"main\", 51 times\n"),

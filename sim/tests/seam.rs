@@ -21,7 +21,7 @@ use ws_sim::Sim;
 fn in_host(f: impl AsyncFnOnce() + 'static) {
     let sim = Sim::new(1);
     sim.client("host", async move { f().await });
-    sim.run().unwrap();
+    sim.try_run().unwrap();
 }
 
 /// A packet within a host has arrived after this time.

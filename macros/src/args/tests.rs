@@ -247,3 +247,61 @@ fn the_default_crate_is_absolute() {
         .replace(' ', "");
     assert_eq!(path, "::ws");
 }
+
+/// The seeds and the seed of a simulation.
+fn seeds(source: &str) -> (Option<String>, Option<String>) {
+    let (args, fault) = Args::parse(Entry::Sim, source.parse().unwrap());
+    assert!(fault.is_none(), "{source}");
+    let text = |tokens: &dyn ToTokens| tokens.to_token_stream().to_string().replace(' ', "");
+    (
+        args.seeds.map(|seeds| text(&seeds)),
+        args.seed.map(|seed| text(&seed)),
+    )
+}
+
+/// The faults of the arguments of a simulation.
+fn sim_faults(source: &str) -> Vec<(String, String)> {
+    let fault = Args::parse(Entry::Sim, source.parse().unwrap()).1;
+    listed(source, fault)
+}
+
+#[test]
+fn seeds_are_a_number_or_a_range() {
+    assert_eq!(seeds(""), (None, None));
+    assert_eq!(seeds("seeds = 1_000").0, some("0u64..=999u64"));
+    assert_eq!(seeds("seeds = 5..10u64").0, some("5u64..=9u64"));
+    assert_eq!(seeds("seed = 7"), (None, some("7u64")));
+    for value in [
+        "\"7\"", "-1", "7u32", "..7", "1..=2", "1..2..3", "N", "1..-2",
+    ] {
+        let found = sim_faults(&format!("seeds = {value}"));
+        assert_eq!(found, [(value.to_owned(), SEEDS_SHAPE.to_owned())]);
+    }
+    for value in ["0", "5..5", "9..5"] {
+        let found = sim_faults(&format!("seeds = {value}"));
+        assert!(found[0].1.starts_with("there is no seed here"), "{found:?}");
+        assert_eq!(found[0].0, value);
+    }
+}
+
+#[test]
+fn a_simulation_has_one_seed_or_many() {
+    for source in ["seed = 7, seeds = 10", "seeds = 10, seed = 7"] {
+        let found = sim_faults(source);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].0, "seed");
+        assert!(found[0].1.contains("one of the two has to go"), "{found:?}");
+    }
+    assert_eq!(sim_faults("seeds")[0].1, SEEDS_SHAPE);
+    assert_eq!(sim_faults("builder = 4 +")[0].1, BUILDER_SHAPE);
+    assert!(
+        sim_faults("paused")[0]
+            .1
+            .contains("`seeds`, `seed`, `workers`, `builder`")
+    );
+    assert!(
+        sim_faults("start_paused = true")[0]
+            .1
+            .contains("time is virtual")
+    );
+}

@@ -32,7 +32,7 @@ impl Sim {
     ///     assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
     /// });
     /// sim.set_disk("n0", DiskFaults { capacity: Some(4096), ..DiskFaults::default() });
-    /// sim.run()?;
+    /// sim.try_run()?;
     /// # Ok::<(), ws_sim::Failure>(())
     /// ```
     ///

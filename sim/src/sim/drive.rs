@@ -21,10 +21,11 @@ use ws_executor::{
     task::{Builder as Task, JoinError, JoinHandle},
 };
 
-use super::{Main, Phase, Program, Sim, faults::Order};
+use super::{Main, Phase, Sim, faults::Order};
 use crate::{
-    Failure,
+    Disk, Failure,
     failure::tasks,
+    program::Program,
     record,
     world::{self, as_host},
 };
@@ -300,7 +301,10 @@ impl Sim {
         // The code of `main` runs as a task, and so inside of the runtime.
         let program = match make {
             Ok(program) => program,
-            Err(main) => Box::pin(async move { main().await }),
+            Err(main) => {
+                let disk = Disk::new(self.inner.world.clone(), index);
+                Box::pin(async move { main(disk).await })
+            }
         };
         PROGRAMS.with_borrow_mut(|programs| programs.insert(index, program));
         let seed = self.inner.choices.borrow_mut().next_u64();

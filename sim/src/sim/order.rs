@@ -52,7 +52,7 @@ use crate::rng::Rng;
 ///
 /// let sim = Sim::builder().seed(7).order(Order::Pct { depth: 3 }).build();
 /// sim.client("client", async { ws::task::yield_now().await });
-/// sim.run()?;
+/// sim.try_run()?;
 /// # Ok::<(), ws_sim::Failure>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
