@@ -3,8 +3,7 @@
 //! # How it works
 //!
 //! Each seed has a fresh thread, and as many run at once as there are CPUs. The first failure stops
-//! the others. That seed runs once more, and is recorded: the run is the same, so nothing has to be
-//! recorded before. The message ends with a line of its own: the command that runs that seed alone.
+//! the others. Its message ends with a line of its own: the command that runs that seed alone.
 //!
 //! Two variables of the environment change which seeds run:
 //!
@@ -103,17 +102,14 @@ impl Builder {
             Ok(text) => Some(text),
             Err(problem) => panic!("{name}: {problem}"),
         };
-        let named = variable("WS_SEED");
-        let is_replay = named.is_some();
-        let chosen = choose(seeds, named, variable("WS_SEEDS"));
-        let seeds = chosen.unwrap_or_else(|problem| panic!("{problem}"));
-        let failed = if is_replay {
-            let seed = *seeds.start();
-            recorded(&self, seed, test, f).map(|what| (seed, what))
-        } else {
-            let jobs = thread::available_parallelism().map_or(1, usize::from);
-            let failed = first_failure(&self, seeds, jobs, f);
-            failed.map(|(seed, what)| (seed, once_more(&self, seed, test, what, f)))
+        let chosen = choose(seeds, variable("WS_SEED"), variable("WS_SEEDS"));
+        let failed = match chosen.unwrap_or_else(|problem| panic!("{problem}")) {
+            Chosen::Replay(seed) => recorded(&self, seed, test, f).map(|what| (seed, what)),
+            Chosen::Seeds(seeds) => {
+                let jobs = thread::available_parallelism().map_or(1, usize::from);
+                let failed = first_failure(&self, seeds, jobs, f);
+                failed.map(|(seed, what)| (seed, once_more(&self, seed, test, what, f)))
+            }
         };
         if let Some((seed, what)) = failed {
             let replay = format!("WS_SEED={seed} cargo test {test}");
@@ -166,30 +162,69 @@ pub(crate) fn fail(failure: &Failure) -> ! {
     panic!("{failure}");
 }
 
-/// The seeds that run, by what the two variables say.
+/// The seeds that run.
+#[derive(Debug, PartialEq, Eq)]
+enum Chosen {
+    Seeds(RangeInclusive<u64>),
+    /// One that failed, and is recorded.
+    Replay(u64),
+}
+
+/// Chooses by what the two variables say.
 fn choose(
     seeds: RangeInclusive<u64>,
     seed: Option<String>,
     count: Option<String>,
-) -> Result<RangeInclusive<u64>, NotANumber> {
+) -> Result<Chosen, NotANumber> {
     let parse = |name, least, text: String| match text.trim().parse() {
         Ok(number) if number >= least => Ok(number),
         _ => Err(NotANumber { name, text, least }),
     };
-    let (first, last) = seeds.into_inner();
     if let Some(text) = seed {
-        let seed = parse("WS_SEED", 0, text)?;
-        return Ok(seed..=seed);
+        return parse("WS_SEED", 0, text).map(Chosen::Replay);
     }
-    match count {
+    let (first, last) = seeds.into_inner();
+    let last = match count {
         Some(text) => {
             let count = parse("WS_SEEDS", 1, text)?;
-            let is_one = first == last;
             let end = first.saturating_add(count - 1);
-            Ok(first..=if is_one { last } else { end })
+            if first == last { last } else { end }
         }
-        None => Ok(first..=last),
-    }
+        None => last,
+    };
+    Ok(Chosen::Seeds(first..=last))
+}
+
+/// Runs a seed on a fresh thread, whose hash maps have no keys yet, and records it.
+fn recorded(builder: &Builder, seed: u64, test: &str, f: &SetUp<'_>) -> Option<String> {
+    on_fresh_thread(seed, || {
+        record::ask(test);
+        one(builder, seed, f)
+    })
+}
+
+/// Runs a seed that failed once more, for what its recording tells.
+fn once_more(builder: &Builder, seed: u64, test: &str, what: String, f: &SetUp<'_>) -> String {
+    let differs = match recorded(builder, seed, test, f) {
+        Some(again) if again.lines().next() == what.lines().next() => return again,
+        Some(again) => format!("it ended otherwise:\n{again}"),
+        None => "it did not fail.".to_owned(),
+    };
+    format!(
+        "{what}\n\nThe seed ran once more, to be recorded, and {differs}\n\
+         So the run depends on more than the seed, such as a static of the program or the order \
+         of addresses. The page docs/simulation.md has a list."
+    )
+}
+
+/// What a seed fails with on a fresh thread.
+fn on_fresh_thread(seed: u64, run: impl FnOnce() -> Option<String> + Send) -> Option<String> {
+    let answer = thread::scope(|scope| {
+        let thread = thread::Builder::new().name(format!("seed {seed}"));
+        let thread = thread.spawn_scoped(scope, run);
+        thread.expect("the system has a thread").join()
+    });
+    answer.unwrap_or_else(|payload| Some(text_of(&*payload)))
 }
 
 struct NotANumber {
@@ -246,38 +281,6 @@ fn first_failure(
     failed.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs a seed, and records it.
-fn recorded(builder: &Builder, seed: u64, test: &str, f: &SetUp<'_>) -> Option<String> {
-    on_fresh_thread(seed, || {
-        record::ask(test);
-        one(builder, seed, f)
-    })
-}
-
-/// Runs a seed that failed once more, for what its recording tells.
-fn once_more(builder: &Builder, seed: u64, test: &str, what: String, f: &SetUp<'_>) -> String {
-    let differs = match recorded(builder, seed, test, f) {
-        Some(again) if again.lines().next() == what.lines().next() => return again,
-        Some(again) => format!("it ended otherwise:\n{again}"),
-        None => "it did not fail.".to_owned(),
-    };
-    format!(
-        "{what}\n\nThe seed ran once more, to be recorded, and {differs}\n\
-         So the run depends on more than the seed, such as a static of the program or the order \
-         of addresses. The page docs/simulation.md has a list."
-    )
-}
-
-/// What a seed fails with on a fresh thread, whose hash maps have no keys yet.
-fn on_fresh_thread(seed: u64, run: impl FnOnce() -> Option<String> + Send) -> Option<String> {
-    let answer = thread::scope(|scope| {
-        let thread = thread::Builder::new().name(format!("seed {seed}"));
-        let thread = thread.spawn_scoped(scope, run);
-        thread.expect("the system has a thread").join()
-    });
-    answer.unwrap_or_else(|payload| Some(text_of(&*payload)))
-}
-
 fn one(builder: &Builder, seed: u64, f: &SetUp<'_>) -> Option<String> {
     CHECKED.set(true);
     let sim = builder.clone().seed(seed).build();
@@ -313,23 +316,23 @@ mod tests {
     }
 
     /// The seeds of a test with ten, or the problem.
-    fn chosen(seed: Option<&str>, count: Option<&str>) -> Result<RangeInclusive<u64>, String> {
+    fn chosen(seed: Option<&str>, count: Option<&str>) -> Result<Chosen, String> {
         let owned = |text: Option<&str>| text.map(str::to_owned);
         choose(5..=14, owned(seed), owned(count)).map_err(|problem| problem.to_string())
     }
 
     #[test]
     fn the_environment_chooses_the_seeds() {
-        assert_eq!(chosen(None, None), Ok(5..=14));
-        assert_eq!(chosen(Some(" 17\n"), None), Ok(17..=17));
-        assert_eq!(chosen(None, Some("1000")), Ok(5..=1004));
-        assert_eq!(chosen(None, Some("1")), Ok(5..=5));
-        assert_eq!(chosen(Some("17"), Some("1000")), Ok(17..=17));
+        assert_eq!(chosen(None, None), Ok(Chosen::Seeds(5..=14)));
+        assert_eq!(chosen(Some(" 17\n"), None), Ok(Chosen::Replay(17)));
+        assert_eq!(chosen(None, Some("1000")), Ok(Chosen::Seeds(5..=1004)));
+        assert_eq!(chosen(None, Some("1")), Ok(Chosen::Seeds(5..=5)));
+        assert_eq!(chosen(Some("17"), Some("1000")), Ok(Chosen::Replay(17)));
         let most = u64::MAX.to_string();
-        assert_eq!(chosen(None, Some(&most)), Ok(5..=u64::MAX));
+        assert_eq!(chosen(None, Some(&most)), Ok(Chosen::Seeds(5..=u64::MAX)));
         // A test that is about one seed stays so.
         let one = choose(7..=7, None, Some("1000".to_owned()));
-        assert_eq!(one.ok(), Some(7..=7));
+        assert_eq!(one.ok(), Some(Chosen::Seeds(7..=7)));
     }
 
     #[test]

@@ -29,6 +29,8 @@ use std::time::Duration;
 #[cfg(target_os = "linux")]
 mod check;
 #[cfg(target_os = "linux")]
+mod clock;
+#[cfg(target_os = "linux")]
 mod disk;
 mod error;
 #[cfg(target_os = "linux")]

@@ -29,6 +29,11 @@
 //! run, and they reach nobody: their sockets answer `EBADF`, and new ones `ENETDOWN`. Files on the
 //! disk are the system's, and stay.
 //!
+//! After [`Sim::crash_hard`] no destructor runs, as after a loss of power. The machine is kept aside
+//! untouched, and ends after all others when the run is over. Its memory cannot be freed without
+//! destructors: what was pinned must be dropped first, and tasks of other hosts may have a waker of
+//! a task. Rejected: to leak it. It has 45 kB, and whatever its tasks own, perhaps this simulation.
+//!
 //! # Rejected
 //!
 //! - A thread for each host, with a hand-over at each step: two changes of the thread at each
@@ -58,7 +63,9 @@ use ws_executor::sim::Machine;
 pub use self::order::Order;
 use self::{drive::Digest, faults::Order as Command, order::Chooser};
 use crate::{
-    Disk, Failure, HostProgram, Outcome, Recording, check, kernel,
+    Disk, Failure, HostProgram, Outcome, Recording, check,
+    clock::Clock,
+    kernel,
     program::{self, Program},
     record::{self, Record},
     rng::Rng,
@@ -105,6 +112,8 @@ struct Inner {
     world: Rc<RefCell<World>>,
     names: RefCell<BTreeMap<String, usize>>,
     hosts: RefCell<Vec<Slot>>,
+    /// What hard crashes have left, each with the number of its host.
+    lost: RefCell<Vec<(usize, Machine, Option<Program>)>>,
     /// Crashes and the like: done between two steps.
     orders: RefCell<VecDeque<Command>>,
     later: RefCell<BTreeMap<(u64, u64), Action>>,
@@ -132,7 +141,7 @@ struct Slot {
     name: String,
     main: Main,
     machine: Option<Rc<Machine>>,
-    /// The time at which its machine was made: zero of the machine's clock.
+    /// What its clock showed when its machine was made: zero of the machine's clock.
     base: u64,
     is_paused: bool,
     /// Its program has ended.
@@ -228,6 +237,7 @@ impl Builder {
                 world,
                 names: RefCell::default(),
                 hosts: RefCell::default(),
+                lost: RefCell::default(),
                 orders: RefCell::default(),
                 later: RefCell::default(),
                 planned: Cell::new(0),
@@ -389,7 +399,9 @@ impl Sim {
         world.hosts.push(Host {
             id,
             up: true,
+            clock: Clock::default(),
             skew: 0,
+            step_time: 0,
             busy_until: 0,
             edges: 0,
             disk,

@@ -41,6 +41,7 @@ use std::{
 use ws_executor::sim::take_time;
 
 use crate::{
+    clock::Clock,
     disk::Store,
     kernel::{CALENDAR, Files},
     network::{HostId, Network},
@@ -73,9 +74,12 @@ pub(crate) struct World {
 pub(crate) struct Host {
     pub(crate) id: HostId,
     pub(crate) up: bool,
-    /// What its calendar is ahead of the true time, in nanoseconds.
+    /// Its monotonic clock, and what its calendar is ahead of that, in nanoseconds.
+    pub(crate) clock: Clock,
     pub(crate) skew: i64,
-    /// A call that slept has moved its clock to this time: it takes no step before.
+    /// What a step of it takes, in nanoseconds.
+    pub(crate) step_time: u64,
+    /// A call that slept, or a slow step, has moved it to this time: it takes no step before.
     pub(crate) busy_until: u64,
     /// Events that its epoll descriptors were told of so far.
     pub(crate) edges: u64,
@@ -94,17 +98,31 @@ impl World {
         }
     }
 
-    /// The time that a host's clocks show, in nanoseconds since the begin.
+    /// The time up to which a host has come, in nanoseconds since the begin.
     pub(crate) fn now(&self, host: usize) -> u64 {
         let busy_until = self.hosts.get(host).map_or(0, |host| host.busy_until);
         self.net.now().max(busy_until)
+    }
+
+    /// What the monotonic clock of a host shows, in nanoseconds.
+    pub(crate) fn shown(&self, host: usize) -> u64 {
+        let now = self.now(host);
+        self.hosts
+            .get(host)
+            .map_or(now, |host| host.clock.shows(now))
+    }
+
+    /// When so many nanoseconds have passed on the clock of a host.
+    pub(crate) fn time_after(&self, host: usize, nanoseconds: u64) -> u64 {
+        let shown = self.shown(host).saturating_add(nanoseconds);
+        self.hosts[host].clock.time_of(shown)
     }
 
     /// A call of the host sleeps. In a `spawn_blocking` the call alone takes the time. Elsewhere it
     /// is the host: its clock goes on, and it takes no step until then.
     pub(crate) fn sleeps(&mut self, host: usize, until: u64) {
         let now = self.now(host);
-        let shown = match take_time(until.saturating_sub(now)) {
+        let now = match take_time(until.saturating_sub(now)) {
             Some(taken) => now.saturating_add(taken),
             None => {
                 let busy_until = &mut self.hosts[host].busy_until;
@@ -112,7 +130,14 @@ impl World {
                 self.now(host)
             }
         };
-        CLOCKS.set((shown, self.hosts[host].skew));
+        let host = &self.hosts[host];
+        CLOCKS.set((host.clock.shows(now), host.skew));
+    }
+
+    /// A host was busy with a step for so many nanoseconds.
+    pub(crate) fn is_busy(&mut self, host: usize, nanoseconds: u64) {
+        let until = self.now(host).saturating_add(nanoseconds);
+        self.hosts[host].busy_until = until;
     }
 
     /// A disk for the next host.
@@ -122,9 +147,9 @@ impl World {
 
     /// The disk of a host, at its time.
     pub(crate) fn disk_of(&mut self, host: usize) -> &mut Store {
-        let now = self.now(host);
+        let (now, shown) = (self.now(host), self.shown(host));
         let host = &mut self.hosts[host];
-        let calendar = i128::from(CALENDAR + now) + i128::from(host.skew);
+        let calendar = i128::from(CALENDAR.saturating_add(shown)) + i128::from(host.skew);
         host.disk.set_time(now, calendar);
         &mut host.disk
     }
@@ -191,14 +216,14 @@ pub(crate) fn as_host<R>(host: usize, f: impl FnOnce() -> R) -> R {
             HOST.set(self.0);
         }
     }
-    let clocks = with(|world| Some((world.now(host), world.hosts.get(host)?.skew)));
+    let clocks = with(|world| Some((world.shown(host), world.hosts.get(host)?.skew)));
     let _back = Back(HOST.replace(Some(host)));
     CLOCKS.set(clocks.flatten().unwrap_or_default());
     f()
 }
 
-/// The time of the host that runs, in nanoseconds since the begin, and what its calendar is ahead
-/// of that. Only its own sleeps move it in a step.
+/// What the clock of the host that runs shows, in nanoseconds, and what its calendar is ahead of
+/// that. Only its own sleeps move it in a step.
 ///
 /// It borrows nothing: an allocator asks for the time, also while the world is borrowed.
 pub(crate) fn clocks() -> Option<(u64, i64)> {

@@ -57,10 +57,13 @@ fn some_seeds(count: u64) -> isize {
         sim.after(Duration::from_secs(9_999), move |_| drop(clone));
         let faults = sim.clone();
         sim.client("client", async move {
-            for _ in 0..5 {
+            for i in 0..5 {
                 let mut stream = TcpStream::connect("server:7").await.unwrap();
                 stream.write_all(b"hello").await.unwrap();
                 stream.read_exact(&mut [0; 5]).await.unwrap();
+                if i % 2 == 0 {
+                    faults.crash_hard("server");
+                }
                 faults.restart("server");
                 sleep(Duration::from_secs(1)).await;
             }

@@ -65,7 +65,7 @@ fn sleeps(clock: clockid_t, is_absolute: bool, time: timespec) -> Option<c_int> 
         if is_absolute {
             ns = ns.saturating_sub(now.unwrap_or(0));
         }
-        let until = world.now(host).saturating_add(ns);
+        let until = world.time_after(host, ns);
         world.sleeps(host, until);
         0
     })

@@ -24,10 +24,11 @@ use ws_executor::{
 use super::{Main, Phase, Sim, faults::Order};
 use crate::{
     Disk, Failure,
+    clock::Clock,
     failure::tasks,
     program::Program,
     record,
-    world::{self, as_host},
+    world::{self, Host, as_host},
 };
 
 thread_local! {
@@ -145,7 +146,7 @@ impl Sim {
             let Some(machine) = host.machine.as_ref().filter(|_| !host.is_paused) else {
                 continue;
             };
-            machine.jump_to(world.now(index) - host.base);
+            machine.jump_to(world.shown(index) - host.base);
             host.has_news.set(true);
             if world.hosts[index].busy_until <= now {
                 ready.push(index);
@@ -191,8 +192,18 @@ impl Sim {
         };
         if stepped {
             self.note(index as u64);
+            self.takes_time(index);
         }
         stepped
+    }
+
+    /// The host that has just done a step is busy with it, if it is a slow one.
+    pub(super) fn takes_time(&self, index: usize) {
+        let mut world = self.inner.world.borrow_mut();
+        let step_time = world.hosts[index].step_time;
+        if step_time > 0 {
+            world.is_busy(index, step_time);
+        }
     }
 
     /// Counts an event, and takes it into the digest.
@@ -245,11 +256,14 @@ impl Sim {
         let hosts = self.inner.hosts.borrow();
         let timers = hosts.iter().enumerate().filter_map(|(index, host)| {
             let machine = host.machine.as_ref().filter(|_| !host.is_paused)?;
-            let busy_until = world.hosts[index].busy_until;
+            let Host {
+                busy_until, clock, ..
+            } = world.hosts[index];
             if busy_until > now {
                 return Some(busy_until);
             }
             let timer = machine.next_timer()?.saturating_add(host.base);
+            let timer = clock.time_of(timer);
             (timer > now && timer < u64::MAX).then_some(timer)
         });
         let planned = self.inner.later.borrow();
@@ -272,6 +286,10 @@ impl Sim {
                     self.stop(index);
                     self.lose_power(index);
                 }
+                Order::CrashHard(index) => {
+                    self.stop_hard(index);
+                    self.lose_power(index);
+                }
                 Order::Restart(index) => {
                     self.stop(index);
                     self.lose_power(index);
@@ -279,6 +297,10 @@ impl Sim {
                 }
                 Order::Pause(index) => self.inner.hosts.borrow_mut()[index].is_paused = true,
                 Order::Resume(index) => self.inner.hosts.borrow_mut()[index].is_paused = false,
+                Order::Jump(index, by) => self.set_clock(index, |clock, now| clock.jump(now, by)),
+                Order::Drift(index, ppm) => {
+                    self.set_clock(index, |clock, now| clock.drift(now, ppm));
+                }
             }
         }
     }
@@ -291,7 +313,7 @@ impl Sim {
             (host.up, host.busy_until) = (true, 0);
             let id = host.id;
             world.net.restart(id);
-            world.net.now()
+            world.shown(index)
         };
         let name = self.inner.hosts.borrow()[index].name.clone();
         let make = match &mut self.inner.hosts.borrow_mut()[index].main {
@@ -332,28 +354,48 @@ impl Sim {
         (host.base, host.is_paused, host.is_done, host.woken_at) = (base, false, false, 0);
     }
 
+    fn set_clock(&self, index: usize, set: impl FnOnce(&mut Clock, u64)) {
+        let mut world = self.inner.world.borrow_mut();
+        let now = world.now(index);
+        set(&mut world.hosts[index].clock, now);
+    }
+
     /// Stops a host, as a crash does.
     fn stop(&self, index: usize) {
-        let machine = self.inner.hosts.borrow_mut()[index].machine.take();
-        let Some(machine) = machine else { return };
+        let Some(machine) = self.take_down(index) else {
+            return;
+        };
+        as_host(index, || machine.end());
+        drop(PROGRAMS.with_borrow_mut(|programs| programs.remove(&index)));
+        forget_end(index);
+    }
+
+    /// Stops a host without a destructor. These run at the end of the run.
+    fn stop_hard(&self, index: usize) {
+        let Some(machine) = self.take_down(index) else {
+            return;
+        };
+        let program = PROGRAMS.with_borrow_mut(|programs| programs.remove(&index));
+        self.inner.lost.borrow_mut().push((index, machine, program));
+        forget_end(index);
+    }
+
+    /// Takes a host from the network. Gives its machine, if it runs.
+    fn take_down(&self, index: usize) -> Option<Machine> {
+        let machine = self.inner.hosts.borrow_mut()[index].machine.take()?;
         if let Some(record) = &self.inner.record {
             let base = self.inner.hosts.borrow()[index].base;
             record.ends(index, &machine, base);
         }
-        {
-            let mut world = self.inner.world.borrow_mut();
-            let host = &mut world.hosts[index];
-            host.up = false;
-            let id = host.id;
-            world.net.crash(id);
-        }
-        let machine = Rc::into_inner(machine).expect("no step is under way");
         if let Some(chooser) = &mut *self.inner.chooser.borrow_mut() {
             chooser.forget(index);
         }
-        as_host(index, || machine.end());
-        drop(PROGRAMS.with_borrow_mut(|programs| programs.remove(&index)));
-        ENDS.with_borrow_mut(|ends| ends.retain(|(ended, _)| *ended != index));
+        let mut world = self.inner.world.borrow_mut();
+        let host = &mut world.hosts[index];
+        host.up = false;
+        let id = host.id;
+        world.net.crash(id);
+        Some(Rc::into_inner(machine).expect("no step is under way"))
     }
 
     /// Ends all hosts, and drops what the caller gave.
@@ -361,6 +403,10 @@ impl Sim {
         let inner = &self.inner;
         let count = inner.hosts.borrow().len();
         (0..count).for_each(|index| self.stop(index));
+        for (index, machine, program) in inner.lost.take() {
+            as_host(index, || machine.end());
+            drop(program);
+        }
         inner.phase.set(Phase::Over);
         inner.orders.borrow_mut().clear();
         // Closures may hold clones of this simulation. Destructors may call it.
@@ -448,6 +494,11 @@ async fn bring(index: usize) {
     };
     let end = program.await.unwrap_or_else(|error| Some(in_words(error)));
     ENDS.with_borrow_mut(|ends| ends.push((index, end)));
+}
+
+/// What its program ended with, if it ended just before a crash, is nobody's.
+fn forget_end(index: usize) {
+    ENDS.with_borrow_mut(|ends| ends.retain(|(ended, _)| *ended != index));
 }
 
 fn spawn_program(index: usize) -> Option<JoinHandle<End>> {

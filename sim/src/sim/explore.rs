@@ -32,6 +32,7 @@ impl Sim {
         self.note((chosen.host as u64) << 48 ^ chosen.task);
         if let Some(machine) = machine {
             as_host(chosen.host, || machine.poll(chosen.ticket));
+            self.takes_time(chosen.host);
         }
         true
     }

@@ -1,8 +1,8 @@
 //! Faults. Those of the network are done at once, those of a host between two steps.
 
-use std::{fmt, rc::Rc};
+use std::{fmt, rc::Rc, time::Duration};
 
-use super::{Main, Sim};
+use super::{Main, Sim, nanos};
 use crate::network::{HostId, Link};
 
 /// What is done to a host between two steps.
@@ -10,9 +10,14 @@ use crate::network::{HostId, Link};
 pub(super) enum Order {
     Start(usize),
     Crash(usize),
+    CrashHard(usize),
     Restart(usize),
     Pause(usize),
     Resume(usize),
+    /// By so many nanoseconds.
+    Jump(usize, u64),
+    /// By parts per million.
+    Drift(usize, i32),
 }
 
 /// Hosts by their names. They panic for a name that no host has.
@@ -21,6 +26,50 @@ impl Sim {
     #[track_caller]
     pub fn crash(&self, host: impl AsRef<str>) {
         self.order(Order::Crash(self.index(host)));
+    }
+
+    /// Stops a host as a loss of power does: nothing of it runs any more, and no destructor. Its disk
+    /// loses what any crash loses.
+    ///
+    /// So a lock that a guard holds in memory that hosts share stays locked, and a channel between
+    /// them stays open. A [`restart`](Self::restart) begins anew.
+    ///
+    /// Destructors run when the run is over, as those of hosts that still run then. So the memory and
+    /// the numbers of its descriptors are free after the run, and not before: some 45 kB for the
+    /// runtime of a host, and what its tasks own.
+    ///
+    /// ```
+    /// use std::{cell::Cell, rc::Rc};
+    /// use ws_sim::{Sim, secs};
+    ///
+    /// struct Guard(Rc<Cell<bool>>);
+    /// impl Drop for Guard {
+    ///     fn drop(&mut self) {
+    ///         self.0.set(true);
+    ///     }
+    /// }
+    ///
+    /// let (sim, dropped) = (Sim::new(1), Rc::new(Cell::new(false)));
+    /// let (guarded, seen) = (dropped.clone(), dropped.clone());
+    /// sim.host("server", move || {
+    ///     let guard = Guard(guarded.clone());
+    ///     async move {
+    ///         std::future::pending::<()>().await;
+    ///         drop(guard);
+    ///     }
+    /// });
+    /// sim.client("client", async move {
+    ///     ws::time::sleep(secs(2)).await;
+    ///     assert!(!seen.get());
+    /// });
+    /// sim.after(secs(1), |sim| sim.crash_hard("server"));
+    /// sim.try_run()?;
+    /// assert!(dropped.get());
+    /// # Ok::<(), ws_sim::Failure>(())
+    /// ```
+    #[track_caller]
+    pub fn crash_hard(&self, host: impl AsRef<str>) {
+        self.order(Order::CrashHard(self.index(host)));
     }
 
     /// Starts a host again with its `main`. One that runs crashes first.
@@ -61,6 +110,84 @@ impl Sim {
             index,
             &format!("has a calendar that is {nanoseconds} ns ahead"),
         );
+    }
+
+    /// Lets a host's monotonic clock jump forward, and its calendar with it. Timers that are due by
+    /// the new time fire at once.
+    ///
+    /// Clocks go on through crashes. The kernel's own timers, those of TCP, keep to the true time.
+    ///
+    /// ```
+    /// use std::time::Instant;
+    /// use ws_sim::{Sim, secs};
+    ///
+    /// let sim = Sim::new(1);
+    /// sim.client("client", async {
+    ///     let begin = Instant::now();
+    ///     ws::time::sleep(secs(3600)).await;
+    ///     assert!(begin.elapsed() >= secs(3600));
+    /// });
+    /// sim.after(secs(1), |sim| sim.jump("client", secs(3600)));
+    /// sim.try_run()?;
+    /// assert_eq!(sim.elapsed(), secs(1));
+    /// # Ok::<(), ws_sim::Failure>(())
+    /// ```
+    #[track_caller]
+    pub fn jump(&self, host: impl AsRef<str>, by: Duration) {
+        self.order(Order::Jump(self.index(host), nanos(by)));
+    }
+
+    /// Lets a host's clocks run faster than the true time, by parts per million, or slower if the
+    /// number is negative. 0 lets them keep to it again, at what they show then.
+    ///
+    /// # Panics
+    ///
+    /// If the clock would stand still or go back: below -999,999.
+    ///
+    /// ```
+    /// use ws_sim::{Sim, secs};
+    ///
+    /// let sim = Sim::new(1);
+    /// sim.client("client", async { ws::time::sleep(secs(100)).await });
+    /// sim.drift("client", -200_000);
+    /// sim.try_run()?;
+    /// assert_eq!(sim.elapsed(), secs(125));
+    /// # Ok::<(), ws_sim::Failure>(())
+    /// ```
+    #[track_caller]
+    pub fn drift(&self, host: impl AsRef<str>, parts_per_million: i32) {
+        assert!(
+            parts_per_million > -1_000_000,
+            "a clock with a drift of {parts_per_million} parts per million would not go on: \
+             give a number from -999999 on"
+        );
+        self.order(Order::Drift(self.index(host), parts_per_million));
+    }
+
+    /// Lets each step of a host take so much simulated time. A step is mostly one poll of a task.
+    /// With zero, as at first, a step takes none.
+    ///
+    /// What a step sends leaves at its begin.
+    ///
+    /// ```
+    /// use ws_sim::{Sim, millis};
+    ///
+    /// let sim = Sim::new(1);
+    /// sim.client("client", async {
+    ///     for _ in 0..100 {
+    ///         ws::task::yield_now().await;
+    ///     }
+    /// });
+    /// sim.slow("client", millis(1));
+    /// sim.try_run()?;
+    /// assert!(sim.elapsed() >= millis(100));
+    /// # Ok::<(), ws_sim::Failure>(())
+    /// ```
+    #[track_caller]
+    pub fn slow(&self, host: impl AsRef<str>, step_time: Duration) {
+        let index = self.index(host);
+        self.inner.world.borrow_mut().hosts[index].step_time = nanos(step_time);
+        self.note_fault(index, &format!("takes {step_time:?} for each step"));
     }
 
     /// Cuts every way between a host of `a` and a host of `b`, until [`heal`](Self::heal).
@@ -148,9 +275,17 @@ impl Sim {
         match order {
             Order::Start(_) => {}
             Order::Crash(host) => self.note_fault(host, "crashed"),
+            Order::CrashHard(host) => self.note_fault(host, "lost its power"),
             Order::Restart(host) => self.note_fault(host, "restarted"),
             Order::Pause(host) => self.note_fault(host, "was paused"),
             Order::Resume(host) => self.note_fault(host, "went on"),
+            Order::Jump(host, by) => {
+                let by = Duration::from_nanos(by);
+                self.note_fault(host, &format!("has clocks that jumped by {by:?}"));
+            }
+            Order::Drift(host, ppm) => {
+                self.note_fault(host, &format!("has clocks that drift by {ppm} ppm"));
+            }
         }
     }
 

@@ -182,7 +182,7 @@ fn recorded() -> Vec<u8> {
         sim.crash("server");
         sim.after(Duration::from_millis(50), |sim| sim.restart("server"));
     });
-    sim.run().unwrap();
+    sim.try_run().unwrap();
     let mut bytes = Vec::new();
     let recording = sim.recording().expect("it was asked for");
     recording.write_perfetto(&mut bytes).unwrap();

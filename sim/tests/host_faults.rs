@@ -1,0 +1,303 @@
+//! Crashes without destructors, slow hosts, and clocks that jump and drift; and hosts and faults that
+//! are added while the simulation runs.
+#![cfg(target_os = "linux")]
+
+use std::{
+    cell::{Cell, RefCell},
+    fs, io,
+    rc::Rc,
+    time::{Duration, Instant, SystemTime},
+};
+
+use ws::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    time::sleep,
+};
+use ws_sim::{Sim, millis, secs};
+
+/// Answers each connection with one byte.
+async fn answer() -> io::Result<()> {
+    let listener = TcpListener::bind("0.0.0.0:1").await?;
+    loop {
+        let (mut peer, _) = listener.accept().await?;
+        peer.write_all(b"x").await?;
+    }
+}
+
+async fn ask(server: &str) -> io::Result<u8> {
+    let mut server = TcpStream::connect(server).await?;
+    let mut byte = [0];
+    server.read_exact(&mut byte).await?;
+    Ok(byte[0])
+}
+
+struct Counts(Rc<Cell<u32>>);
+
+impl Drop for Counts {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() + 1);
+    }
+}
+
+/// How many values of a server are dropped by its crash.
+fn dropped_by(crash: fn(&Sim)) -> u32 {
+    let dropped = Rc::new(Cell::new(0));
+    let sim = Sim::new(3);
+    let counts = dropped.clone();
+    sim.host("server", move || {
+        let counts = counts.clone();
+        async move {
+            let of_a_task = Counts(counts.clone());
+            ws::spawn_local(async move {
+                sleep(secs(9_999)).await;
+                drop(of_a_task);
+            });
+            let _of_the_program = Counts(counts);
+            answer().await
+        }
+    });
+    let seen = Rc::new(Cell::new(0));
+    let (counts, sees) = (dropped, seen.clone());
+    sim.client("client", async move {
+        assert_eq!(ask("server:1").await.unwrap(), b'x');
+        sleep(secs(2)).await;
+        // It is there again: its port is free.
+        assert_eq!(ask("server:1").await.unwrap(), b'x');
+        sees.set(counts.get());
+    });
+    sim.after(secs(1), move |sim| {
+        crash(sim);
+        sim.restart("server");
+    });
+    sim.try_run().unwrap();
+    seen.get()
+}
+
+#[test]
+fn a_hard_crash_runs_no_destructor() {
+    assert_eq!(dropped_by(|sim| sim.crash("server")), 2);
+    assert_eq!(dropped_by(|sim| sim.crash_hard("server")), 0);
+}
+
+#[test]
+fn a_host_may_crash_hard_before_its_first_step() {
+    let dropped = Rc::new(Cell::new(0));
+    let sim = Sim::new(1);
+    sim.client("waits", {
+        let counts = Counts(dropped.clone());
+        async move { drop(counts) }
+    });
+    sim.client("client", async { sleep(secs(1)).await });
+    sim.crash_hard("waits");
+    let failure = sim.try_run().unwrap_err().to_string();
+    assert!(failure.contains("host \"waits\", crashed"), "{failure}");
+    assert_eq!(dropped.get(), 1, "it is dropped with the run");
+}
+
+#[test]
+fn hard_crashes_open_no_descriptor_of_the_system() {
+    let open = || fs::read_dir("/proc/self/fd").unwrap().count();
+    let sim = Sim::new(1);
+    sim.host("server", answer);
+    let faults = sim.clone();
+    sim.client("client", async move {
+        let begin = open();
+        for _ in 0..1_000 {
+            sleep(millis(1)).await;
+            assert_eq!(ask("server:1").await.unwrap(), b'x');
+            faults.crash_hard("server");
+            faults.restart("server");
+        }
+        // Other tests of this process may have one each.
+        assert!(open() < begin + 100, "{begin}");
+    });
+    sim.try_run().unwrap();
+}
+
+#[test]
+fn a_slow_host_slows_nobody_else() {
+    let times = Rc::new(RefCell::new(Vec::new()));
+    let sees = times.clone();
+    let sim = Sim::new(1);
+    for name in ["fast", "slow"] {
+        sim.host(name, answer);
+    }
+    sim.slow("slow", millis(10));
+    let faults = sim.clone();
+    sim.client("client", async move {
+        sleep(secs(1)).await;
+        for server in ["fast:1", "slow:1", "fast:1", "slow:1"] {
+            let begin = Instant::now();
+            ask(server).await.unwrap();
+            sees.borrow_mut().push(begin.elapsed());
+            if sees.borrow().len() == 3 {
+                faults.slow("slow", Duration::ZERO);
+                sleep(secs(1)).await;
+            }
+        }
+    });
+    sim.try_run().unwrap();
+    // Four times over a link of 100 us.
+    let fast = Duration::from_micros(400);
+    let times = times.borrow();
+    assert_eq!([times[0], times[2], times[3]], [fast; 3]);
+    // It accepts in one step at least.
+    assert!(times[1] > millis(10) && times[1] < secs(1), "{times:?}");
+}
+
+#[test]
+fn a_jump_is_seen_by_all_clocks_of_its_host_and_by_no_other() {
+    fn clocks() -> (Instant, ws::time::Instant, SystemTime) {
+        (Instant::now(), ws::time::Instant::now(), SystemTime::now())
+    }
+    let sim = Sim::builder().seed(1).workers(2).build();
+    for (name, jump) in [("jumps", secs(1_000)), ("stays", Duration::ZERO)] {
+        sim.client(name, async move {
+            let begin = clocks();
+            sleep(secs(2)).await;
+            let passed = secs(2) + jump;
+            let end = clocks();
+            assert_eq!(end.0 - begin.0, passed);
+            assert_eq!(end.1 - begin.1, passed);
+            assert_eq!(end.2.duration_since(begin.2).unwrap(), passed);
+            // A timer keeps to the new clock.
+            sleep(secs(1)).await;
+            assert_eq!(begin.0.elapsed(), passed + secs(1));
+        });
+    }
+    sim.after(secs(2), |sim| sim.jump("jumps", secs(1_000)));
+    sim.try_run().unwrap();
+    assert_eq!(sim.elapsed(), secs(3));
+}
+
+#[test]
+fn a_jump_fires_the_timers_that_it_passes() {
+    let sim = Sim::new(1);
+    sim.client("client", async {
+        let begin = Instant::now();
+        sleep(secs(50)).await;
+        assert_eq!(begin.elapsed(), secs(61));
+        // And those of a blocking call.
+        std::thread::sleep(secs(1));
+        assert_eq!(begin.elapsed(), secs(62));
+    });
+    sim.after(secs(1), |sim| sim.jump("client", secs(60)));
+    sim.try_run().unwrap();
+    assert_eq!(sim.elapsed(), secs(2));
+}
+
+#[test]
+fn clocks_drift_apart_and_timers_with_them() {
+    for (drift, elapsed) in [(250_000, 16_000), (-200_000, 25_000), (0, 20_000)] {
+        let sim = Sim::new(1);
+        sim.client("client", async {
+            let (begin, calendar) = (Instant::now(), SystemTime::now());
+            sleep(secs(10)).await;
+            std::thread::sleep(secs(5));
+            // The runtime knows of it at its next step.
+            ws::task::yield_now().await;
+            sleep(secs(5)).await;
+            assert_eq!(begin.elapsed(), secs(20));
+            assert_eq!(calendar.elapsed().unwrap(), secs(20));
+        });
+        sim.drift("client", drift);
+        sim.try_run().unwrap();
+        assert_eq!(sim.elapsed(), millis(elapsed));
+    }
+}
+
+#[test]
+fn clocks_go_on_through_a_restart() {
+    let sim = Sim::new(1);
+    let shown = Rc::new(RefCell::new(Vec::new()));
+    let sees = shown.clone();
+    sim.host("server", move || {
+        let sees = sees.clone();
+        async move {
+            sees.borrow_mut().push(Instant::now());
+            sleep(secs(3)).await;
+            sees.borrow_mut().push(Instant::now());
+        }
+    });
+    sim.client("client", async { sleep(secs(20)).await });
+    sim.after(secs(4), |sim| sim.jump("server", secs(100)));
+    sim.after(secs(10), |sim| sim.restart("server"));
+    sim.try_run().unwrap();
+    let shown = shown.borrow();
+    let since: Vec<_> = shown.iter().map(|time| *time - shown[0]).collect();
+    assert_eq!(since, [0, 3, 110, 113].map(secs));
+}
+
+#[test]
+fn hosts_and_faults_may_come_while_it_runs() {
+    let sim = Sim::new(1);
+    // By a closure,
+    sim.after(secs(1), |sim| {
+        sim.host("late", answer);
+        sim.after(secs(1), |sim| sim.partition(["late"], ["client"]));
+        sim.after(secs(3), Sim::heal);
+    });
+    // and by a program.
+    let adds = sim.clone();
+    sim.client("client", async move {
+        ask("late:1").await.expect_err("it is not there yet");
+        sleep(millis(1_500)).await;
+        assert_eq!(ask("late:1").await.unwrap(), b'x');
+        adds.host("later", answer);
+        adds.client("second", async {
+            sleep(millis(1)).await;
+            assert_eq!(ask("later:1").await.unwrap(), b'x');
+            sleep(secs(9)).await;
+        });
+        sleep(secs(1)).await;
+        let begin = Instant::now();
+        assert_eq!(ask("late:1").await.unwrap(), b'x');
+        assert!(begin.elapsed() > secs(1), "it was cut off");
+    });
+    sim.try_run().unwrap();
+    // The run waits also for a client that was added later.
+    assert_eq!(sim.elapsed(), millis(10_501) + Duration::from_micros(800));
+}
+
+fn digest() -> (u64, u64) {
+    let sim = Sim::builder().seed(5).workers(2).build();
+    sim.host("server", answer);
+    sim.slow("server", Duration::from_micros(70));
+    sim.drift("server", 1_234);
+    for i in 0..3 {
+        sim.client(format!("c{i}"), async {
+            for _ in 0..50 {
+                // A crash resets some.
+                let _ = ws::time::timeout(secs(1), ask("server:1")).await;
+                sleep(millis(10)).await;
+            }
+        });
+    }
+    for i in 1..5 {
+        sim.after(millis(100 * i), |sim| {
+            sim.jump("server", millis(sim.below(500)));
+            sim.crash_hard("server");
+            sim.restart("server");
+        });
+    }
+    sim.try_run().unwrap();
+    (sim.digest(), sim.events())
+}
+
+#[test]
+fn the_same_seed_is_the_same_run_with_these_faults() {
+    let once = digest();
+    assert_eq!(digest(), once);
+}
+
+#[test]
+fn a_clock_cannot_go_back() {
+    let sim = Sim::new(1);
+    sim.host("a", || async {});
+    let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        sim.drift("a", -1_000_000);
+    }));
+    let text = *refused.unwrap_err().downcast::<String>().unwrap();
+    assert!(text.ends_with("give a number from -999999 on"), "{text}");
+}
