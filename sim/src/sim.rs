@@ -183,7 +183,8 @@ impl Builder {
         self
     }
 
-    /// Which ready task runs next: [`Order::Production`] at first.
+    /// Which ready task runs next: [`Order::Pos`] at first, which found planted bugs in the fewest
+    /// seeds.
     pub fn order(mut self, order: Order) -> Self {
         self.order = order;
         self
@@ -280,7 +281,7 @@ impl Sim {
     pub fn builder() -> Builder {
         Builder {
             seed: 0,
-            order: Order::Production,
+            order: Order::Pos,
             workers: 1,
             time_limit: Duration::from_secs(24 * 60 * 60),
             event_limit: 100_000_000,

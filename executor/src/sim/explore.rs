@@ -41,7 +41,7 @@
 //! What is lost against [`Machine::step`]: the first thread that looks finds nearly everything, so
 //! with many workers there are few steals.
 //!
-//! Checked by `sim/tests.rs`.
+//! Checked by the tests here, and by the orders of `ws-sim`.
 
 use std::{
     cell::{Cell, RefCell},
@@ -213,3 +213,6 @@ impl<F: FnMut(Ready)> Hand for Gather<'_, F> {
         true
     }
 }
+
+#[cfg(test)]
+mod tests;
