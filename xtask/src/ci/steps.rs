@@ -204,7 +204,7 @@ pub(super) fn tokio_tests(place: &Place) -> Result<(), Failure> {
         Ok(command)
     };
     let mut tests = Vec::new();
-    for folder in ["compat/tokio", "compat/tokio/proofs"] {
+    for folder in ["compat/tokio", "compat/tokio/proofs", "examples/kv"] {
         process::run(&mut cargo_in(folder, "fmt --check")?)?;
         let lint = "clippy --locked --quiet --all-targets -- -D warnings";
         process::run(&mut cargo_in(folder, lint)?)?;
