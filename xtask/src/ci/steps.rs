@@ -209,6 +209,7 @@ pub(super) fn tokio_tests(place: &Place) -> Result<(), Failure> {
         "compat/tokio",
         "compat/tokio/proofs",
         "compat/tokio/simulated",
+        "examples/kv",
     ] {
         process::run(&mut cargo_in(folder, "fmt --check")?)?;
         let lint = "clippy --locked --quiet --all-targets -- -D warnings";
