@@ -138,7 +138,7 @@ async fn send(
 }
 
 /// Publishes jobs, and ends when the broker has all of them on its disk.
-async fn publish(url: &str, count: &str) -> Result<()> {
+pub(crate) async fn publish(url: &str, count: &str) -> Result<()> {
     let count: u64 = count.parse()?;
     let (connection, channel) = timeout(PATIENCE, connect(url)).await??;
     let mut confirmations = Vec::new();
@@ -156,7 +156,7 @@ async fn publish(url: &str, count: &str) -> Result<()> {
 }
 
 /// Works until SIGTERM.
-async fn work(url: &str) -> Result<()> {
+pub(crate) async fn work(url: &str) -> Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut last = String::new();
     loop {

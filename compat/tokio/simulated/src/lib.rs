@@ -70,7 +70,7 @@ pub enum Faults {
 pub fn check<P: Protocol>(seeds: Range<u64>, faults: Faults) {
     let expected = Arc::new(on_sockets::<P>().expect("it works on sockets"));
     let digests = twice(seeds, |sim| {
-        network(sim);
+        slow_network(sim);
         let all = "0.0.0.0:80";
         sim.host("server", move || async move {
             P::serve(TcpListener::bind(all).await?).await
@@ -157,7 +157,7 @@ fn on_sockets<P: Protocol>() -> Result<P::Answers, Error> {
 }
 
 /// Latencies from 0.1 to 50 ms, with jitter on top, and up to 3% of the packets lost.
-fn network(sim: &Sim) {
+pub fn slow_network(sim: &Sim) {
     let slowest = MS + sim.below(49 * MS);
     sim.set_default_link(Link {
         latency: Latency::Uniform {

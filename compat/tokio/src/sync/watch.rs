@@ -36,6 +36,8 @@ struct Changes {
     /// Written under the lock of the value.
     version: AtomicUsize,
     notify: Notify,
+    /// The count of [`Wakes`].
+    senders: AtomicUsize,
 }
 
 impl Changes {
@@ -50,13 +52,24 @@ impl Changes {
     }
 }
 
-/// A sender's part of it. Its end may be that of the channel.
-#[derive(Debug, Clone, Default)]
+/// A sender's part of it. With the last one ends the channel.
+#[derive(Debug)]
 struct Wakes(Arc<Changes>);
+
+impl Wakes {
+    fn of(changes: &Arc<Changes>) -> Self {
+        changes.senders.fetch_add(1, Ordering::Relaxed);
+        Self(changes.clone())
+    }
+}
 
 impl Drop for Wakes {
     fn drop(&mut self) {
-        self.0.notify.notify_waiters();
+        // Ordering: the last one comes after the drops of all senders of tokio's channel. So a
+        // receiver that it wakes finds that closed.
+        if self.0.senders.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.notify.notify_waiters();
+        }
     }
 }
 
@@ -66,7 +79,7 @@ pub fn channel<T>(init: T) -> (Sender<T>, Receiver<T>) {
     let changes = Arc::<Changes>::default();
     let sender = Sender {
         real: sender,
-        wakes: Wakes(changes.clone()),
+        wakes: Wakes::of(&changes),
     };
     let receiver = Receiver {
         real: receiver,
@@ -87,7 +100,7 @@ impl<T> Clone for Sender<T> {
     fn clone(&self) -> Self {
         Self {
             real: self.real.clone(),
-            wakes: self.wakes.clone(),
+            wakes: Wakes::of(&self.wakes.0),
         }
     }
 }
@@ -109,7 +122,7 @@ impl<T> Sender<T> {
     pub fn new(init: T) -> Self {
         Self {
             real: real::Sender::new(init),
-            wakes: Wakes::default(),
+            wakes: Wakes::of(&Arc::default()),
         }
     }
 
