@@ -264,6 +264,9 @@ impl From<TcpSocket> for OwnedFd {
 /// When and how often the system asks an idle peer whether it is still there.
 ///
 /// What is not set stays as the system has it: on Linux, after two hours, nine times, 75 s apart.
+///
+/// OpenBSD has `interval` and `retries` for all sockets at once. A socket that is given one of them
+/// there answers with [`io::ErrorKind::Unsupported`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use = "it has to be given to a socket"]
 pub struct Keepalive {
@@ -310,12 +313,50 @@ impl Keepalive {
         if let Some(idle) = keepalive.idle {
             params = params.with_time(idle);
         }
-        if let Some(interval) = keepalive.interval {
+        socket.set_tcp_keepalive(&keepalive.questions(params)?)
+    }
+
+    /// Adds how far apart the questions are, and how many there are. These are the systems where
+    /// `socket2` has both options.
+    #[cfg(any(
+        target_os = "android",
+        target_os = "dragonfly",
+        target_os = "freebsd",
+        target_os = "fuchsia",
+        target_os = "illumos",
+        target_os = "linux",
+        target_os = "netbsd",
+        target_vendor = "apple",
+    ))]
+    fn questions(&self, mut params: TcpKeepalive) -> io::Result<TcpKeepalive> {
+        if let Some(interval) = self.interval {
             params = params.with_interval(interval);
         }
-        if let Some(retries) = keepalive.retries {
+        if let Some(retries) = self.retries {
             params = params.with_retries(retries);
         }
-        socket.set_tcp_keepalive(&params)
+        Ok(params)
+    }
+
+    /// The system has one setting for all sockets, which is not ours to change.
+    #[cfg(not(any(
+        target_os = "android",
+        target_os = "dragonfly",
+        target_os = "freebsd",
+        target_os = "fuchsia",
+        target_os = "illumos",
+        target_os = "linux",
+        target_os = "netbsd",
+        target_vendor = "apple",
+    )))]
+    fn questions(&self, params: TcpKeepalive) -> io::Result<TcpKeepalive> {
+        if self.interval.is_none() && self.retries.is_none() {
+            return Ok(params);
+        }
+        Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "this system sets the interval and the retries of keepalive for all sockets at once: \
+             leave out both",
+        ))
     }
 }

@@ -10,15 +10,15 @@
 mod dynamic;
 mod random;
 mod repeat;
-mod shop;
+pub(crate) mod shop;
 
 use std::{path::Path, time::Instant};
 
-use crate::{Failure, tokio};
+use crate::{Failure, targets, tokio};
 use shop::Shop;
 
 /// What came of a step, in a few words.
-type Outcome = Result<String, Failure>;
+pub(crate) type Outcome = Result<String, Failure>;
 
 struct Step {
     name: &'static str,
@@ -28,6 +28,26 @@ struct Step {
 
 /// The quickest first, and what takes hours last.
 const STEPS: &[Step] = &[
+    Step {
+        name: "musl",
+        about: "the example serve as one static file, driven by curl",
+        run: targets::musl::step,
+    },
+    Step {
+        name: "oldest",
+        about: "the crates need nothing newer than the promised Rust",
+        run: targets::oldest::step,
+    },
+    Step {
+        name: "targets",
+        about: "what compiles for other systems and processors",
+        run: targets::step,
+    },
+    Step {
+        name: "emulated",
+        about: "the unit tests on other processors, under qemu",
+        run: targets::emulated::step,
+    },
     Step {
         name: "shuttle",
         about: "random schedules of the models, the large ones among them",

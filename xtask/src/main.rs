@@ -5,6 +5,9 @@
 //! - `cargo xtask models` explores the loom models of the protocols of scheduler and netpoll.
 //! - `cargo xtask ablate [NAME]` measures what each heuristic is worth.
 //! - `cargo xtask abort` builds a program with `panic = "abort"`, and sees how it ends.
+//! - `cargo xtask api` compares the public API with the text in `docs/api`; `api write` renews it.
+//! - `cargo xtask targets [TRIPLE…]` checks what compiles for other systems and processors, and
+//!   `cargo xtask emulated [ARCHITECTURE…]` runs the unit tests on two of them, under qemu.
 //! - `cargo xtask mutants [NAME]` sees to it that they bite: each patch in the `mutants/` of a
 //!   package breaks one protocol, and names the model that has to fail.
 //! - `cargo xtask counts` counts the instructions of the hot paths under valgrind, and fails if one
@@ -36,6 +39,7 @@
 
 mod ablate;
 mod abort;
+mod api;
 mod apt;
 mod cargo;
 mod ci;
@@ -51,6 +55,7 @@ mod recorder_cost;
 mod results;
 mod scaling;
 mod servers;
+mod targets;
 mod tokio;
 mod tree;
 
@@ -61,6 +66,7 @@ use std::{
 };
 
 const USAGE: &str = "usage: cargo xtask quick | ci [--list|SECTION…] | ablate [NAME] | abort \
+    | api [write] | targets [TRIPLE…] | emulated [ARCHITECTURE…] \
     | models [FILTER] | mutants [NAME] | counts [bless|sysmon|ordered] \
     | scaling [TABLE] | recorder-cost [ROUNDS] [small] [write] | layers | lines | pictures \
     | tokio-compare [ROUNDS] [ROW…] | tokio-console | tokio-env | tokio-programs [tokio] [NAME…] | tokio-servers [ARGUMENT…] \
@@ -76,6 +82,10 @@ fn main() -> ExitCode {
         ["ablate"] => ablate::measure(&root(), None),
         ["ablate", name] => ablate::measure(&root(), Some(name)),
         ["abort"] => abort::check(&root()),
+        ["api"] => api::check(&root()),
+        ["api", "write"] => api::write(&root()),
+        ["emulated", ref names @ ..] => targets::emulated::check(&root(), names),
+        ["targets", ref triples @ ..] => targets::check(&root(), triples),
         ["models"] => models("models::"),
         ["models", filter] => models(filter),
         ["mutants"] => mutants::check(&root(), None),

@@ -4,6 +4,7 @@ use std::{
     fs::{self, File},
     io::{self, ErrorKind, Read},
     os::unix::fs::FileExt,
+    str,
 };
 
 use crate::no_stack::Why;

@@ -8,24 +8,25 @@ use std::{
     time::Duration,
 };
 
+use super::Outcome;
 use crate::{Failure, apt, cargo, process, results::Results, tree::at};
 
 /// The steps' workplace: `target/deep`, with a target folder for each kind of build.
-pub(super) struct Shop {
-    pub(super) root: PathBuf,
-    pub(super) logs: PathBuf,
+pub(crate) struct Shop {
+    pub(crate) root: PathBuf,
+    pub(crate) logs: PathBuf,
     place: PathBuf,
 }
 
 /// How a program ended, and what it said.
-pub(super) struct Log {
-    pub(super) status: ExitStatus,
-    pub(super) text: String,
+pub(crate) struct Log {
+    pub(crate) status: ExitStatus,
+    pub(crate) text: String,
     path: PathBuf,
 }
 
 impl Shop {
-    pub(super) fn new(root: &Path) -> Result<Self, Failure> {
+    pub(crate) fn new(root: &Path) -> Result<Self, Failure> {
         let place = cargo::target(root).join("deep");
         let logs = place.join("logs");
         fs::create_dir_all(&logs).map_err(at(&logs))?;
@@ -37,12 +38,12 @@ impl Shop {
     }
 
     /// A folder of this step alone.
-    pub(super) fn folder(&self, step: &str) -> PathBuf {
+    pub(crate) fn folder(&self, step: &str) -> PathBuf {
         self.place.join(step)
     }
 
     /// Cargo, which builds into the folder of `step` whatever the caller's environment says.
-    pub(super) fn cargo(&self, step: &str) -> Command {
+    pub(crate) fn cargo(&self, step: &str) -> Command {
         let mut command = cargo::command(&self.root);
         command
             .env("CARGO_TARGET_DIR", self.folder(step))
@@ -54,7 +55,7 @@ impl Shop {
     /// `cargo test` of the three crates with threads and unsafe code in them, as a checker wants
     /// it: all of it, whatever fails, with `percent` of the iterations. Time limits are for tests
     /// that hang, and a checker is slow.
-    pub(super) fn tests(&self, step: &str, percent: usize) -> Command {
+    pub(crate) fn tests(&self, step: &str, percent: usize) -> Command {
         let mut command = self.cargo(step);
         command
             .env("WS_TEST_SCALE", percent.to_string())
@@ -74,7 +75,7 @@ impl Shop {
 
     /// Runs a program to its end, with all that it says in the log `name`. One that takes longer
     /// than `limit` is stopped.
-    pub(super) fn run(
+    pub(crate) fn run(
         &self,
         name: &str,
         limit: Duration,
@@ -111,7 +112,7 @@ impl Shop {
 impl Log {
     /// What a run of tests came to; `sign` stands in each report of the checker. Fails if a test
     /// did, if there is a report, or if no test ran.
-    pub(super) fn tests(&self, sign: Option<&str>) -> super::Outcome {
+    pub(crate) fn tests(&self, sign: Option<&str>) -> Outcome {
         let passed = self.passed();
         let reports = sign.map_or(0, |sign| {
             self.text.lines().filter(|line| line.contains(sign)).count()
@@ -137,12 +138,12 @@ impl Log {
     }
 
     /// How many tests passed.
-    pub(super) fn passed(&self) -> usize {
+    pub(crate) fn passed(&self) -> usize {
         Results::of(&self.text).passed
     }
 
     /// Fails if the program did.
-    pub(super) fn success(&self) -> Result<(), Failure> {
+    pub(crate) fn success(&self) -> Result<(), Failure> {
         if self.status.success() {
             Ok(())
         } else {
@@ -151,13 +152,13 @@ impl Log {
     }
 
     /// The log, for who is to read more.
-    pub(super) fn path(&self) -> std::path::Display<'_> {
+    pub(crate) fn path(&self) -> std::path::Display<'_> {
         self.path.display()
     }
 }
 
 /// Whether a program answers to these arguments.
-pub(super) fn is_there(program: &str, arguments: &[&str]) -> bool {
+pub(crate) fn is_there(program: &str, arguments: &[&str]) -> bool {
     Command::new(program)
         .args(arguments)
         .stdin(Stdio::null())
@@ -168,7 +169,7 @@ pub(super) fn is_there(program: &str, arguments: &[&str]) -> bool {
 }
 
 /// Sees to it that cargo has the command `name`.
-pub(super) fn need_cargo(name: &str) -> Result<(), Failure> {
+pub(crate) fn need_cargo(name: &str) -> Result<(), Failure> {
     if is_there("cargo", &[name, "--version"]) {
         Ok(())
     } else {
@@ -179,7 +180,7 @@ pub(super) fn need_cargo(name: &str) -> Result<(), Failure> {
 }
 
 /// Installs packages of Debian's.
-pub(super) fn apt(shop: &Shop, packages: &[&str]) -> Result<(), Failure> {
+pub(crate) fn apt(shop: &Shop, packages: &[&str]) -> Result<(), Failure> {
     for (name, command) in ["apt-lists", "apt"]
         .into_iter()
         .zip(apt::commands(packages))
