@@ -20,11 +20,12 @@
 //!   that [`check()`](crate::check()) starts is fresh.
 //! - Ids of threads and of the process; the number of CPUs; environment variables.
 //! - Files, pipes, processes and terminals: they are the system's.
-//! - System calls without libc, such as the timed waits of std (`park_timeout`, `recv_timeout`).
+//! - System calls without libc.
+//! - Signals for which a library asks the system itself, and not `ws::signal`.
 //! - Statics that outlive a run, such as a counter of the program. `futures::select!` has one, from
 //!   which it draws its order; `select_biased!` has none. So has the `StreamMap` of tokio-stream.
 //!
-//! A real thread inside a host is refused. So are Unix sockets, for now.
+//! A real thread inside a host is refused. So is a child process.
 //!
 //! # What hosts share
 //!
@@ -35,14 +36,17 @@
 use std::{
     cell::{Cell, RefCell},
     hash::RandomState,
-    rc::Rc,
+    rc::{Rc, Weak},
 };
+
+use ws_executor::sim::Machine;
 
 use crate::{
     disk::Store,
     kernel::{CALENDAR, Files},
     network::{HostId, Network},
     rng::Rng,
+    unix::Sockets,
 };
 
 thread_local! {
@@ -59,8 +63,11 @@ const NOBODY: usize = usize::MAX;
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) net: Network,
+    pub(crate) unix: Sockets,
     pub(crate) files: Files,
     pub(crate) hosts: Vec<Host>,
+    /// For messages.
+    pub(crate) seed: u64,
     random: Rng,
     /// Seeds of disks.
     disks: Rng,
@@ -78,6 +85,8 @@ pub(crate) struct Host {
     /// Events that its epoll descriptors were told of so far.
     pub(crate) edges: u64,
     pub(crate) disk: Store,
+    /// Its machine, and the time at which that began.
+    pub(crate) machine: (Weak<Machine>, u64),
 }
 
 impl World {
@@ -85,8 +94,10 @@ impl World {
         let mut rng = Rng::new(seed);
         Self {
             net: Network::new(rng.next_u64()),
+            unix: Sockets::default(),
             files: Files::default(),
             hosts: Vec::new(),
+            seed,
             random: Rng::new(rng.next_u64()),
             disks: Rng::new(rng.next_u64()),
         }
@@ -98,11 +109,24 @@ impl World {
         self.net.now().max(busy_until)
     }
 
+    pub(crate) fn name(&self, host: usize) -> &str {
+        self.hosts
+            .get(host)
+            .map_or("", |host| self.net.name(host.id))
+    }
+
     /// A blocking call of the host sleeps. Its clock goes on, and it takes no step until then.
     pub(crate) fn sleeps(&mut self, host: usize, until: u64) {
-        let busy_until = &mut self.hosts[host].busy_until;
+        let Host { id, busy_until, .. } = &mut self.hosts[host];
         *busy_until = until.max(*busy_until);
-        CLOCKS.set((self.now(host), self.hosts[host].skew));
+        self.net.set_busy(*id, *busy_until);
+        let now = self.now(host);
+        CLOCKS.set((now, self.hosts[host].skew));
+        // The rest of the step sees it as well.
+        let (machine, base) = &self.hosts[host].machine;
+        if let Some(machine) = machine.upgrade() {
+            machine.jump_to(now - base);
+        }
     }
 
     /// A disk for the next host.

@@ -278,6 +278,7 @@ impl Sim {
                     self.start(index);
                 }
                 Order::Pause(index) => self.inner.hosts.borrow_mut()[index].is_paused = true,
+                Order::Signal(index, number) => self.raise(index, number),
                 Order::Resume(index) => self.inner.hosts.borrow_mut()[index].is_paused = false,
             }
         }
@@ -327,13 +328,15 @@ impl Sim {
             drop(machine.handle().spawn(bring(index)));
             machine
         });
+        let machine = Rc::new(machine);
+        self.inner.world.borrow_mut().hosts[index].machine = (Rc::downgrade(&machine), base);
         let host = &mut self.inner.hosts.borrow_mut()[index];
-        host.machine = Some(Rc::new(machine));
+        host.machine = Some(machine);
         (host.base, host.is_paused, host.is_done, host.woken_at) = (base, false, false, 0);
     }
 
     /// Stops a host, as a crash does.
-    fn stop(&self, index: usize) {
+    pub(super) fn stop(&self, index: usize) {
         let machine = self.inner.hosts.borrow_mut()[index].machine.take();
         let Some(machine) = machine else { return };
         if let Some(record) = &self.inner.record {
@@ -346,6 +349,7 @@ impl Sim {
             host.up = false;
             let id = host.id;
             world.net.crash(id);
+            world.unix.crash(index);
         }
         let machine = Rc::into_inner(machine).expect("no step is under way");
         if let Some(chooser) = &mut *self.inner.chooser.borrow_mut() {

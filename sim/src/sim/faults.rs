@@ -13,6 +13,8 @@ pub(super) enum Order {
     Restart(usize),
     Pause(usize),
     Resume(usize),
+    /// A signal of this number.
+    Signal(usize, i32),
 }
 
 /// Hosts by their names. They panic for a name that no host has.
