@@ -103,8 +103,11 @@ impl Machine {
     /// As [`Builder::build`].
     pub fn new(builder: Builder) -> Result<Self, BuildError> {
         let builder = builder.sysmon(false).stall_threshold(None);
+        let runtime = builder.build_with(Clock::stopped())?;
+        #[cfg(unix)]
+        runtime.handle().netpoll().simulate_signals();
         Ok(Self {
-            runtime: builder.build_with(Clock::stopped())?,
+            runtime,
             threads: RefCell::default(),
             pool: Pool::default(),
         })
@@ -232,6 +235,14 @@ impl Machine {
             }
             None => false,
         }
+    }
+
+    /// Raises a signal, by its number. Those that listen for it in this runtime hear of it, and no
+    /// others. Tells whether there was one.
+    #[cfg(unix)]
+    pub fn raise(&self, signal: i32) -> bool {
+        let signals = self.handle().netpoll().signals();
+        signals.is_some_and(|signals| signals.raise(signal) > 0)
     }
 
     /// The tasks that have panicked since the last call and that nobody joins, each in words.

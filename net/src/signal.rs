@@ -39,7 +39,10 @@
 //! Rejected: one pair of sockets for the process and a broadcast behind it. It saves descriptors,
 //! and takes a task that outlives its runtime.
 //!
-//! Checked by `tests/signal_reaches_every_listener.rs`.
+//! In a simulated host the signals are those of that host alone: a listener has its end in a table
+//! of its runtime, and not in the registry of the process.
+//!
+//! Checked by `tests/signal_reaches_every_listener.rs`, and `sim/tests/signals.rs`.
 
 use std::future::Future;
 use std::io;
@@ -180,8 +183,14 @@ pub mod unix {
         kind: SignalKind,
         /// The handler writes a byte to the other end for each signal.
         bytes: AsyncFd<UnixStream>,
-        /// The handler's place in the registry, which owns that end.
-        id: SigId,
+        place: Place,
+    }
+
+    /// What owns the end that is written to.
+    enum Place {
+        Registry(SigId),
+        /// The table of a simulated host.
+        Simulated(Arc<Netpoll>, u64),
     }
 
     /// Listens for a signal, from now on.
@@ -226,8 +235,14 @@ pub mod unix {
             let (read, write) = UnixStream::pair()?;
             read.set_nonblocking(true)?;
             let bytes = AsyncFd::on(netpoll, read, Interest::READABLE)?;
-            let id = pipe::register(kind.0, write)?;
-            Ok(Self { kind, bytes, id })
+            let place = match netpoll.signals() {
+                None => Place::Registry(pipe::register(kind.0, write)?),
+                Some(signals) => {
+                    write.set_nonblocking(true)?;
+                    Place::Simulated(netpoll.clone(), signals.listen(kind.0, write))
+                }
+            };
+            Ok(Self { kind, bytes, place })
         }
 
         /// Waits until the signal has come at least once since the last time.
@@ -291,7 +306,14 @@ pub mod unix {
 
     impl Drop for Signal {
         fn drop(&mut self) {
-            unregister(self.id);
+            match &self.place {
+                Place::Registry(id) => drop(unregister(*id)),
+                Place::Simulated(netpoll, id) => {
+                    if let Some(signals) = netpoll.signals() {
+                        signals.forget(*id);
+                    }
+                }
+            }
         }
     }
 

@@ -60,6 +60,7 @@
 //! | `thread.rs` | does a thread compute, or wait? |
 //! | `inherited.rs` | what does a new thread have from the one that made it? |
 //! | `pidfd.rs` | has a process ended? (`unsafe` code) |
+//! | `signals.rs` | who listens for the signals of a simulated process? |
 //! | `writable.rs` | would a write to a descriptor wait? |
 //!
 //! # Locks
@@ -89,6 +90,8 @@ mod pidfd;
 mod readiness;
 mod registration;
 mod seen;
+#[cfg(unix)]
+mod signals;
 mod source;
 mod sync;
 mod sys;
@@ -112,5 +115,7 @@ pub use mio::unix::{SourceFd, pipe};
 pub use netpoll::{Netpoll, Poller, WaitResult};
 pub use readiness::{Direction, Ready, ReadySet, Seen};
 pub use registration::{Readiness, Registration, Waiter};
+#[cfg(unix)]
+pub use signals::Signals;
 pub use source::{Waiting, is_shut_down};
 pub use transfer::STREAM_INTEREST;

@@ -132,6 +132,9 @@ pub struct Netpoll {
     on_unheard: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// See [`Netpoll::on_wake`].
     on_wake: OnceLock<OnWake>,
+    /// See [`Netpoll::simulate_signals`].
+    #[cfg(unix)]
+    signals: OnceLock<crate::Signals>,
 }
 
 type OnWake = Box<dyn Fn(Vec<Waker>) + Send + Sync>;
@@ -177,6 +180,8 @@ impl Netpoll {
             table: Table::default(),
             on_unheard: OnceLock::new(),
             on_wake: OnceLock::new(),
+            #[cfg(unix)]
+            signals: OnceLock::new(),
             driver: Mutex::new(Driver {
                 poll,
                 events: Events::with_capacity(BATCH_MAX),
@@ -207,6 +212,19 @@ impl Netpoll {
     /// others waiting. False if it was set before.
     pub fn on_wake(&self, hook: impl Fn(Vec<Waker>) + Send + Sync + 'static) -> bool {
         self.on_wake.set(Box::new(hook)).is_ok()
+    }
+
+    /// From now on its runtime is one of a simulated process: [`signals`](Self::signals) are those
+    /// that somebody raises there, and not the system's.
+    #[cfg(unix)]
+    pub fn simulate_signals(&self) {
+        self.signals.get_or_init(crate::Signals::default);
+    }
+
+    /// The signals of a simulated process. None for a real one.
+    #[cfg(unix)]
+    pub fn signals(&self) -> Option<&crate::Signals> {
+        self.signals.get()
     }
 
     pub(crate) fn wake_all(&self, wakers: Vec<Waker>) {

@@ -52,15 +52,17 @@
 mod addr;
 mod clock;
 mod descriptors;
-mod direct;
 mod files;
 mod fs;
 mod names;
 mod options;
 mod poll;
+mod processes;
 mod sockets;
+mod system;
 mod threads;
 mod transfer;
+mod unix;
 
 use std::io;
 
@@ -115,14 +117,16 @@ pub(crate) fn is_linked() -> bool {
 
     black_box(clock::PART);
     black_box(descriptors::PART);
-    black_box(direct::PART);
     black_box(fs::PARTS);
     black_box(names::PART);
     black_box(options::PART);
     black_box(poll::PART);
+    black_box(processes::PART);
     black_box(sockets::PART);
+    black_box(system::PART);
     black_box(threads::PART);
     black_box(transfer::PART);
+    black_box(unix::PART);
     let shown = clock::asks();
     black_box(Instant::now());
     clock::asks() > shown

@@ -12,10 +12,11 @@
 //! | [`network`] | TCP and UDP sockets, the links between hosts, their faults |
 //! | [`rng`] | the one source of randomness |
 //!
-//! Inside a host the simulation has: TCP and UDP, names of hosts, `Instant` and `SystemTime`,
-//! `std::thread::sleep`, random bytes, the keys of hash maps, ids of tasks. Files, processes and
-//! signals are the system's. A real thread is refused: use `ws::spawn_blocking`. A Unix socket is
-//! refused with `EAFNOSUPPORT`. A call that would block on a socket answers `EDEADLK`.
+//! Inside a host the simulation has: TCP, UDP and Unix sockets, names of hosts, `Instant` and
+//! `SystemTime`, `std::thread::sleep`, random bytes, the keys of hash maps, ids of tasks, and the
+//! signals of `ws::signal`. Files are the system's. A real thread is refused: use
+//! `ws::spawn_blocking`. So is a child process, with `ENOSYS`. A call that would block on a socket
+//! answers `EDEADLK`.
 //!
 //! The package defines functions of libc, such as `recv` and `clock_gettime`, for the whole program
 //! that it is linked into. Outside of a simulation they call the system. So it belongs into
@@ -45,6 +46,8 @@ mod record;
 pub mod rng;
 #[cfg(target_os = "linux")]
 mod sim;
+#[cfg(target_os = "linux")]
+mod unix;
 #[cfg(target_os = "linux")]
 mod world;
 

@@ -143,6 +143,8 @@ pub struct Network {
     paths: BTreeMap<(HostId, HostId), Path>,
     /// Sockets with news, in the order in which the news came.
     news: Vec<SocketId>,
+    /// An event is processed, and no program acts.
+    is_in_event: bool,
     digest: u64,
     log: Option<Log>,
 }
@@ -162,6 +164,7 @@ impl Network {
             default_link: Link::default(),
             paths: BTreeMap::new(),
             news: Vec::new(),
+            is_in_event: false,
             digest: seed,
             log: None,
         }
@@ -224,6 +227,10 @@ impl Network {
             .unwrap_or_default()
     }
 
+    pub(crate) fn name(&self, host: HostId) -> &str {
+        &self.hosts[host.0].name
+    }
+
     /// The simulated time, in nanoseconds since the network was made.
     pub fn now(&self) -> u64 {
         self.now
@@ -237,6 +244,7 @@ impl Network {
     /// Sets the time, and processes all events up to it and at it, in their order. A time that has
     /// passed already changes nothing.
     pub fn advance_to(&mut self, now: u64) {
+        self.is_in_event = true;
         while let Some(((at, number), event)) = self.events.take(now) {
             self.now = self.now.max(at);
             match event {
@@ -246,12 +254,14 @@ impl Network {
                     self.digest_word(number);
                     self.tcp_timer(key, timer);
                 }
+                Event::Departure { from, ends, body } => self.send_packet(from, ends, body),
                 Event::Forget(host, pair) => {
                     self.hosts[host.0].waiting.remove(&pair);
                 }
             }
         }
         self.now = self.now.max(now);
+        self.is_in_event = false;
     }
 
     /// Takes what sockets became ready for since the last call, each socket once, in the order in
@@ -288,6 +298,7 @@ impl Network {
         self.events.retain(|event| match event {
             Event::Timer(key, _) => gone.binary_search(key).is_err(),
             Event::Forget(of, _) => *of != host,
+            Event::Departure { from, .. } => *from != host,
             Event::Arrival { .. } => true,
         });
         for key in gone {

@@ -47,6 +47,7 @@ mod drive;
 mod explore;
 mod faults;
 mod order;
+mod signal;
 
 use std::{
     cell::{Cell, RefCell},
@@ -54,7 +55,7 @@ use std::{
     fmt,
     future::Future,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
-    rc::Rc,
+    rc::{Rc, Weak},
     time::Duration,
 };
 
@@ -406,6 +407,7 @@ impl Sim {
             busy_until: 0,
             edges: 0,
             disk,
+            machine: (Weak::new(), 0),
         });
         drop(world);
         self.inner.names.borrow_mut().insert(name.clone(), index);

@@ -20,11 +20,12 @@
 //!   that [`check()`](crate::check()) starts is fresh.
 //! - Ids of threads and of the process; the number of CPUs; environment variables.
 //! - Files, pipes, processes and terminals: they are the system's.
-//! - System calls without libc, such as the timed waits of std (`park_timeout`, `recv_timeout`).
+//! - System calls without libc.
+//! - Signals for which a library asks the system itself, and not `ws::signal`.
 //! - Statics that outlive a run, such as a counter of the program. `futures::select!` has one, from
 //!   which it draws its order; `select_biased!` has none. So has the `StreamMap` of tokio-stream.
 //!
-//! A real thread inside a host is refused. So are Unix sockets, for now.
+//! A real thread inside a host is refused. So is a child process.
 //!
 //! # What hosts share
 //!
@@ -35,10 +36,10 @@
 use std::{
     cell::{Cell, RefCell},
     hash::RandomState,
-    rc::Rc,
+    rc::{Rc, Weak},
 };
 
-use ws_executor::sim::take_time;
+use ws_executor::sim::{Machine, take_time};
 
 use crate::{
     clock::Clock,
@@ -46,6 +47,7 @@ use crate::{
     kernel::{CALENDAR, Files},
     network::{HostId, Network},
     rng::Rng,
+    unix::Sockets,
 };
 
 thread_local! {
@@ -62,8 +64,11 @@ const NOBODY: usize = usize::MAX;
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) net: Network,
+    pub(crate) unix: Sockets,
     pub(crate) files: Files,
     pub(crate) hosts: Vec<Host>,
+    /// For messages.
+    pub(crate) seed: u64,
     random: Rng,
     /// Seeds of disks.
     disks: Rng,
@@ -84,6 +89,8 @@ pub(crate) struct Host {
     /// Events that its epoll descriptors were told of so far.
     pub(crate) edges: u64,
     pub(crate) disk: Store,
+    /// Its machine, and the time at which that began.
+    pub(crate) machine: (Weak<Machine>, u64),
 }
 
 impl World {
@@ -91,8 +98,10 @@ impl World {
         let mut rng = Rng::new(seed);
         Self {
             net: Network::new(rng.next_u64()),
+            unix: Sockets::default(),
             files: Files::default(),
             hosts: Vec::new(),
+            seed,
             random: Rng::new(rng.next_u64()),
             disks: Rng::new(rng.next_u64()),
         }
@@ -102,6 +111,12 @@ impl World {
     pub(crate) fn now(&self, host: usize) -> u64 {
         let busy_until = self.hosts.get(host).map_or(0, |host| host.busy_until);
         self.net.now().max(busy_until)
+    }
+
+    pub(crate) fn name(&self, host: usize) -> &str {
+        self.hosts
+            .get(host)
+            .map_or("", |host| self.net.name(host.id))
     }
 
     /// What the monotonic clock of a host shows, in nanoseconds.
@@ -125,13 +140,24 @@ impl World {
         let now = match take_time(until.saturating_sub(now)) {
             Some(taken) => now.saturating_add(taken),
             None => {
-                let busy_until = &mut self.hosts[host].busy_until;
-                *busy_until = until.max(*busy_until);
+                self.is_held_up(host, until);
                 self.now(host)
             }
         };
         let host = &self.hosts[host];
         CLOCKS.set((host.clock.shows(now), host.skew));
+    }
+
+    /// The host is busy until then: also for what is left of its step.
+    fn is_held_up(&mut self, host: usize, until: u64) {
+        let Host { id, busy_until, .. } = &mut self.hosts[host];
+        *busy_until = until.max(*busy_until);
+        self.net.set_busy(*id, *busy_until);
+        let shown = self.shown(host);
+        let (machine, base) = &self.hosts[host].machine;
+        if let Some(machine) = machine.upgrade() {
+            machine.jump_to(shown - base);
+        }
     }
 
     /// A host was busy with a step for so many nanoseconds.

@@ -38,7 +38,7 @@ fn main() {
                     let seed = series << 32 | number;
                     let sim = Sim::builder().seed(seed).order(order).build();
                     (bug.plant)(&sim);
-                    sim.run().is_err()
+                    sim.try_run().is_err()
                 };
                 (0..CAP).find(fails).map_or(u64::MAX, |number| number + 1)
             };

@@ -4,13 +4,15 @@
 use std::{
     cell::Cell,
     mem, ptr,
-    sync::OnceLock,
     time::{Duration, SystemTime},
 };
 
 use libc::{c_int, c_uint, c_void, clockid_t, size_t, ssize_t, timespec, timeval};
 
-use super::{direct, fails};
+use super::{
+    fails,
+    system::{self, Function},
+};
 use crate::world;
 
 const SECOND: u64 = 1_000_000_000;
@@ -29,17 +31,12 @@ pub(crate) fn calendar() -> SystemTime {
 
 type ClockGettime = unsafe extern "C" fn(clockid_t, *mut timespec) -> c_int;
 
-/// The system's function, which asks the kernel's page and makes no system call.
+/// It asks the kernel's page, and makes no system call.
+pub(super) static CLOCK_GETTIME: Function = Function::new(c"clock_gettime");
+
 fn system_clock() -> ClockGettime {
-    static FUNCTION: OnceLock<ClockGettime> = OnceLock::new();
-    *FUNCTION.get_or_init(|| {
-        // SAFETY: the name ends with NUL, and the answer is null or the function of that name.
-        unsafe {
-            let found = libc::dlsym(libc::RTLD_NEXT, c"clock_gettime".as_ptr());
-            assert!(!found.is_null(), "libc has a clock");
-            mem::transmute::<*mut c_void, ClockGettime>(found)
-        }
-    })
+    // SAFETY: it is the function of that name.
+    unsafe { mem::transmute(CLOCK_GETTIME.address()) }
 }
 
 /// What a clock of the current host shows, in nanoseconds.
@@ -81,7 +78,12 @@ unsafe extern "C" fn clock_gettime(clock: clockid_t, out: *mut timespec) -> c_in
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn gettimeofday(out: *mut timeval, _zone: *mut c_void) -> c_int {
+unsafe extern "C" fn gettimeofday(out: *mut timeval, zone: *mut c_void) -> c_int {
+    if !zone.is_null() {
+        // As in Linux, it is UTC unless somebody has told the kernel.
+        // SAFETY: by the contract of libc it is a `timezone`: two numbers.
+        unsafe { ptr::write(zone.cast::<[c_int; 2]>(), [0; 2]) };
+    }
     // SAFETY: plain data.
     let mut now: timespec = unsafe { mem::zeroed() };
     // SAFETY: `now` is valid for writes.
@@ -111,7 +113,7 @@ pub(super) unsafe extern "C" fn getrandom(out: *mut c_void, len: size_t, flags: 
     // SAFETY: by the contract of libc.
     filled.unwrap_or_else(|| unsafe {
         let flags = flags as usize;
-        direct::system_call()(libc::SYS_getrandom, out as usize, len, flags, 0, 0, 0) as ssize_t
+        system::call()(libc::SYS_getrandom, out, len, flags) as ssize_t
     })
 }
 

@@ -124,9 +124,10 @@ unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_char) -
                 Ok(())
             }
             libc::FIONREAD => {
-                let id = file.kind.socket()?;
-                let mut all = vec![0; 1 << 20];
-                let waits = world.net.peek(id, &mut all).unwrap_or(0);
+                let waits = match file.kind {
+                    Kind::Unix(id) => world.unix.unread(id)?,
+                    _ => world.net.unread(file.kind.socket()?)?,
+                };
                 // SAFETY: as above.
                 unsafe { ptr::write_unaligned(argument, waits as c_int) };
                 Ok(())

@@ -15,6 +15,7 @@ use super::{FIRST, poll::Watches};
 use crate::{
     disk::Open,
     network::{Ready, SocketId},
+    unix::UnixId,
     world::World,
 };
 
@@ -33,6 +34,7 @@ pub(crate) struct Files {
     descriptors: Slab<Descriptor>,
     pub(super) open: Slab<File>,
     of_socket: BTreeMap<SocketId, usize>,
+    of_unix: BTreeMap<UnixId, usize>,
 }
 
 #[derive(Debug)]
@@ -55,6 +57,7 @@ pub(super) struct File {
 pub(super) enum Kind {
     Tcp(SocketId),
     Udp(SocketId),
+    Unix(UnixId),
     Epoll(Watches),
     /// An eventfd with its count.
     Event(u64),
@@ -89,6 +92,7 @@ impl Default for Files {
             descriptors: Slab::new(),
             open: Slab::new(),
             of_socket: BTreeMap::new(),
+            of_unix: BTreeMap::new(),
         }
     }
 }
@@ -139,6 +143,10 @@ impl Files {
     /// Opens a file, and gives its number.
     pub(super) fn open(&mut self, host: usize, kind: Kind, nonblocking: bool) -> c_int {
         let socket = kind.socket().ok();
+        let unix = match &kind {
+            Kind::Unix(id) => Some(*id),
+            _ => None,
+        };
         let file = self.open.insert(File {
             host,
             nonblocking,
@@ -148,6 +156,9 @@ impl Files {
         });
         if let Some(id) = socket {
             self.of_socket.insert(id, file);
+        }
+        if let Some(id) = unix {
+            self.of_unix.insert(id, file);
         }
         self.number(file)
     }
@@ -185,6 +196,10 @@ impl World {
                 // After a crash of its host the socket is gone already.
                 let _ = self.net.close(id);
             }
+            Kind::Unix(id) => {
+                self.files.of_unix.remove(&id);
+                self.unix.close(id);
+            }
             Kind::Epoll(watches) => {
                 for (fd, watched) in watches.all() {
                     if let Some(file) = self.files.open.get_mut(watched) {
@@ -198,10 +213,25 @@ impl World {
         Ok(())
     }
 
+    /// Closes all sockets of a host, as the end of its process does. Their numbers stay, for what
+    /// still owns them.
+    pub(crate) fn close_sockets_of(&mut self, host: usize) {
+        let its = self.files.open.iter().filter(|(_, file)| file.host == host);
+        for (_, file) in its {
+            match file.kind {
+                // After a crash of its host the socket is gone already.
+                Kind::Tcp(id) | Kind::Udp(id) => drop(self.net.close(id)),
+                Kind::Unix(id) => self.unix.close(id),
+                _ => {}
+            }
+        }
+    }
+
     /// What a file is ready for, as bits of epoll.
     pub(super) fn readiness(&self, file: usize) -> u32 {
         match &self.files.open[file].kind {
             Kind::Tcp(id) | Kind::Udp(id) => bits(self.net.readiness(*id)),
+            Kind::Unix(id) => bits(self.unix.ready(*id)),
             Kind::Epoll(watches) if watches.is_quiet() => 0,
             Kind::Epoll(_) => libc::EPOLLIN as u32,
             Kind::Event(0) => libc::EPOLLOUT as u32,
@@ -215,6 +245,11 @@ impl World {
     pub(crate) fn spread_news(&mut self) {
         for (socket, ready) in self.net.take_news() {
             if let Some(file) = self.files.of_socket(socket) {
+                self.edge(file, bits(ready));
+            }
+        }
+        for (socket, ready) in self.unix.take_news() {
+            if let Some(&file) = self.files.of_unix.get(&socket) {
                 self.edge(file, bits(ready));
             }
         }

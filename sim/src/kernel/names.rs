@@ -13,12 +13,12 @@ use std::{
     mem,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     ptr,
-    sync::{Mutex, OnceLock, PoisonError},
+    sync::{Mutex, PoisonError},
 };
 
 use libc::{addrinfo, c_char, c_int, c_void, sockaddr_storage, socklen_t};
 
-use super::addr;
+use super::{addr, system::Function};
 use crate::world;
 
 /// One address of an answer.
@@ -40,24 +40,17 @@ type GetAddrInfo = unsafe extern "C" fn(
 ) -> c_int;
 type FreeAddrInfo = unsafe extern "C" fn(*mut addrinfo);
 
-/// The system's function of a name.
-fn system(name: &'static CStr) -> *mut c_void {
-    // SAFETY: the name ends with NUL.
-    let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
-    assert!(!found.is_null(), "libc has {name:?}");
-    found
-}
+static GETADDRINFO: Function = Function::new(c"getaddrinfo");
+static FREEADDRINFO: Function = Function::new(c"freeaddrinfo");
 
 fn system_lookup() -> GetAddrInfo {
-    static FUNCTION: OnceLock<GetAddrInfo> = OnceLock::new();
     // SAFETY: it is the function of that name.
-    *FUNCTION.get_or_init(|| unsafe { mem::transmute(system(c"getaddrinfo")) })
+    unsafe { mem::transmute(GETADDRINFO.address()) }
 }
 
 fn system_free() -> FreeAddrInfo {
-    static FUNCTION: OnceLock<FreeAddrInfo> = OnceLock::new();
     // SAFETY: it is the function of that name.
-    *FUNCTION.get_or_init(|| unsafe { mem::transmute(system(c"freeaddrinfo")) })
+    unsafe { mem::transmute(FREEADDRINFO.address()) }
 }
 
 /// What a caller asks for.

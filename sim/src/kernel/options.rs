@@ -6,9 +6,9 @@
 
 use std::{io, mem, ptr};
 
-use libc::{c_int, c_void, linger, socklen_t, timeval};
+use libc::{c_int, c_void, linger, socklen_t, timeval, ucred};
 
-use super::{answer, fails, files::Kind, is_ours, number};
+use super::{answer, fails, files::Kind, is_ours, number, unix};
 use crate::{
     network::{KeepAlive, SocketId},
     world::{self, World},
@@ -37,10 +37,22 @@ fn on_socket<R>(
 }
 
 /// The value of an option.
-enum Value {
+pub(super) enum Value {
     Number(c_int),
     Linger(linger),
     Time(timeval),
+    Credentials(ucred),
+}
+
+impl Value {
+    pub(super) const NO_TIME: Self = Self::Time(timeval {
+        tv_sec: 0,
+        tv_usec: 0,
+    });
+    pub(super) const NO_LINGER: Self = Self::Linger(linger {
+        l_onoff: 0,
+        l_linger: 0,
+    });
 }
 
 fn get(
@@ -84,10 +96,7 @@ fn get(
             }));
         }
         (libc::SOL_SOCKET, libc::SO_RCVTIMEO | libc::SO_SNDTIMEO) => {
-            return Ok(Value::Time(timeval {
-                tv_sec: 0,
-                tv_usec: 0,
-            }));
+            return Ok(Value::NO_TIME);
         }
         (libc::IPPROTO_TCP, libc::TCP_NODELAY) => net.nodelay(id)?.into(),
         (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE) => (keepalive(net)?.idle / SECOND) as c_int,
@@ -214,7 +223,11 @@ unsafe extern "C" fn getsockopt(
         // SAFETY: by the contract of libc.
         return unsafe { libc::syscall(libc::SYS_getsockopt, fd, level, name, out, len) as c_int };
     }
-    match on_socket(fd, |world, kind, id| get(world, kind, id, level, name)) {
+    let value = match unix::of(fd) {
+        Some(id) => unix::option(id, level, name),
+        None => on_socket(fd, |world, kind, id| get(world, kind, id, level, name)),
+    };
+    match value {
         Ok(value) => {
             // SAFETY: by the contract of libc.
             unsafe {
@@ -222,6 +235,7 @@ unsafe extern "C" fn getsockopt(
                     Value::Number(value) => put(&value, out, len),
                     Value::Linger(value) => put(&value, out, len),
                     Value::Time(value) => put(&value, out, len),
+                    Value::Credentials(value) => put(&value, out, len),
                 }
             }
             0
@@ -257,6 +271,14 @@ unsafe extern "C" fn setsockopt(
         };
     }
     let len = len as usize;
+    if let Some(id) = unix::of(fd) {
+        let value = match len {
+            // SAFETY: by the contract of libc, and it is long enough.
+            4.. => unsafe { ptr::read_unaligned(value.cast::<c_int>()) },
+            _ => return fails(libc::EINVAL),
+        };
+        return answer(unix::set_option(id, level, name, value));
+    }
     answer(on_socket(fd, |world, kind, id| {
         let is_linger = (level, name) == (libc::SOL_SOCKET, libc::SO_LINGER);
         if is_linger && matches!(kind, Kind::Tcp(_)) {

@@ -11,7 +11,7 @@ use std::{
 
 use libc::{c_int, c_uint, c_void, sockaddr, socklen_t};
 
-use super::{addr, answer, fails, files::Kind, is_ours, number};
+use super::{addr, answer, fails, files::Kind, is_ours, number, unix};
 use crate::{
     network::SocketId,
     world::{self, World},
@@ -47,6 +47,9 @@ pub(super) fn or_deadlock<R>(nonblocking: bool, result: io::Result<R>) -> io::Re
 #[unsafe(no_mangle)]
 unsafe extern "C" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
     let made = world::with_host(|world, host| {
+        if domain == libc::AF_UNIX && world.hosts[host].up {
+            return unix::socket(world, host, kind, protocol);
+        }
         let v6 = match domain {
             libc::AF_INET => false,
             libc::AF_INET6 => true,
@@ -76,24 +79,15 @@ unsafe extern "C" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_in
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn socketpair(
-    domain: c_int,
-    kind: c_int,
-    protocol: c_int,
-    out: *mut c_int,
-) -> c_int {
-    if world::current_host().is_some() {
-        return fails(libc::EAFNOSUPPORT);
-    }
-    // SAFETY: by the contract of libc.
-    unsafe { libc::syscall(libc::SYS_socketpair, domain, kind, protocol, out) as c_int }
-}
-
-#[unsafe(no_mangle)]
 unsafe extern "C" fn bind(fd: c_int, to: *const sockaddr, len: socklen_t) -> c_int {
     if !is_ours(fd) {
         // SAFETY: by the contract of libc.
         return unsafe { libc::syscall(libc::SYS_bind, fd, to, len) as c_int };
+    }
+    if let Some(id) = unix::of(fd) {
+        // SAFETY: by the contract of libc.
+        let name = unsafe { unix::read(to, len) };
+        return answer(unix::with(|unix| unix.bind(id, name?)));
     }
     // SAFETY: by the contract of libc.
     let to = unsafe { addr::read(to, len) };
@@ -108,6 +102,9 @@ unsafe extern "C" fn listen(fd: c_int, backlog: c_int) -> c_int {
     }
     // As in Linux, a negative number is the largest, and 4096 is `somaxconn`.
     let backlog = (backlog as c_uint).min(4096) as usize;
+    if let Some(id) = unix::of(fd) {
+        return answer(unix::with(|unix| unix.listen(id, backlog)));
+    }
     answer(on_socket(fd, |world, id, _| world.net.listen(id, backlog)))
 }
 
@@ -121,6 +118,10 @@ unsafe extern "C" fn accept4(
     if !is_ours(fd) {
         // SAFETY: by the contract of libc.
         return unsafe { libc::syscall(libc::SYS_accept4, fd, from, len, flags) as c_int };
+    }
+    if let Some(id) = unix::of(fd) {
+        // SAFETY: by the contract of libc.
+        return unsafe { unix::accept(fd, id, from, len, flags) };
     }
     let accepted = on_socket(fd, |world, id, nonblocking| {
         let (child, peer) = or_deadlock(nonblocking, world.net.accept(id))?;
@@ -149,6 +150,10 @@ unsafe extern "C" fn connect(fd: c_int, to: *const sockaddr, len: socklen_t) -> 
     if !is_ours(fd) {
         // SAFETY: by the contract of libc.
         return unsafe { libc::syscall(libc::SYS_connect, fd, to, len) as c_int };
+    }
+    if let Some(id) = unix::of(fd) {
+        // SAFETY: by the contract of libc.
+        return unix::connect(fd, id, unsafe { unix::read(to, len) });
     }
     // SAFETY: by the contract of libc.
     let to = unsafe { addr::read(to, len) };
@@ -187,6 +192,10 @@ unsafe extern "C" fn getsockname(fd: c_int, out: *mut sockaddr, len: *mut sockle
         // SAFETY: by the contract of libc.
         return unsafe { libc::syscall(libc::SYS_getsockname, fd, out, len) as c_int };
     }
+    if let Some(id) = unix::of(fd) {
+        // SAFETY: by the contract of libc.
+        return unsafe { unix::give_name(unix::with(|unix| unix.name(id)), out, len) };
+    }
     // SAFETY: by the contract of libc.
     unsafe { give_name(name(fd, |world, id| world.net.local_addr(id)), out, len) }
 }
@@ -196,6 +205,10 @@ unsafe extern "C" fn getpeername(fd: c_int, out: *mut sockaddr, len: *mut sockle
     if !is_ours(fd) {
         // SAFETY: by the contract of libc.
         return unsafe { libc::syscall(libc::SYS_getpeername, fd, out, len) as c_int };
+    }
+    if let Some(id) = unix::of(fd) {
+        // SAFETY: by the contract of libc.
+        return unsafe { unix::give_name(unix::with(|unix| unix.peer_name(id)), out, len) };
     }
     // SAFETY: by the contract of libc.
     unsafe { give_name(name(fd, |world, id| world.net.peer_addr(id)), out, len) }
@@ -213,13 +226,15 @@ unsafe extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
         libc::SHUT_RDWR => Shutdown::Both,
         _ => return fails(libc::EINVAL),
     };
+    if let Some(id) = unix::of(fd) {
+        return unix::shutdown(id, how);
+    }
     answer(on_socket(fd, |world, id, _| world.net.shutdown(id, how)))
 }
 
 /// The functions of this file, for [`is_linked`](super::is_linked).
 pub(super) const PART: &[*const c_void] = &[
     socket as *const c_void,
-    socketpair as *const c_void,
     bind as *const c_void,
     listen as *const c_void,
     accept4 as *const c_void,

@@ -10,27 +10,18 @@
 use std::{
     io::{self, Write},
     mem, ptr,
-    sync::OnceLock,
 };
 
 use libc::{c_int, c_void, clockid_t, pthread_attr_t, pthread_t, timespec};
 
-use super::{answer, clock};
+use super::{answer, clock, fails, system::Function};
 use crate::world;
 
 type Start = extern "C" fn(*mut c_void) -> *mut c_void;
 type PthreadCreate =
     unsafe extern "C" fn(*mut pthread_t, *const pthread_attr_t, Start, *mut c_void) -> c_int;
 
-fn system_create() -> PthreadCreate {
-    static FUNCTION: OnceLock<PthreadCreate> = OnceLock::new();
-    // SAFETY: the name ends with NUL, and the answer is null or the function of that name.
-    *FUNCTION.get_or_init(|| unsafe {
-        let found = libc::dlsym(libc::RTLD_NEXT, c"pthread_create".as_ptr());
-        assert!(!found.is_null(), "libc has threads");
-        mem::transmute::<*mut c_void, PthreadCreate>(found)
-    })
-}
+static PTHREAD_CREATE: Function = Function::new(c"pthread_create");
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pthread_create(
@@ -47,12 +38,14 @@ unsafe extern "C" fn pthread_create(
         );
         return libc::EAGAIN;
     }
+    // SAFETY: it is the function of that name.
+    let system: PthreadCreate = unsafe { mem::transmute(PTHREAD_CREATE.address()) };
     // SAFETY: by the contract of libc.
-    unsafe { system_create()(out, attributes, start, argument) }
+    unsafe { system(out, attributes, start, argument) }
 }
 
 /// Sleeps in the current host, if there is one.
-fn sleeps(clock: clockid_t, is_absolute: bool, time: timespec) -> Option<c_int> {
+pub(super) fn sleeps(clock: clockid_t, is_absolute: bool, time: timespec) -> Option<c_int> {
     let ns = u64::try_from(time.tv_sec)
         .ok()
         .zip(u64::try_from(time.tv_nsec).ok());
@@ -78,6 +71,9 @@ unsafe extern "C" fn clock_nanosleep(
     time: *const timespec,
     left: *mut timespec,
 ) -> c_int {
+    if time.is_null() {
+        return libc::EFAULT;
+    }
     // SAFETY: by the contract of libc.
     let wanted = unsafe { ptr::read(time) };
     let slept = sleeps(clock, flags & libc::TIMER_ABSTIME != 0, wanted);
@@ -94,6 +90,9 @@ unsafe extern "C" fn clock_nanosleep(
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nanosleep(time: *const timespec, left: *mut timespec) -> c_int {
+    if time.is_null() {
+        return fails(libc::EFAULT);
+    }
     // SAFETY: by the contract of libc.
     let wanted = unsafe { ptr::read(time) };
     match sleeps(libc::CLOCK_MONOTONIC, false, wanted) {

@@ -19,9 +19,9 @@ use super::{
     },
     is_ours,
     sockets::{on_socket, or_deadlock, os},
-    transferred,
+    transferred, unix,
 };
-use crate::world;
+use crate::{unix::Name, world};
 
 /// More than the longest datagram.
 const LONGEST: usize = 1 << 16;
@@ -32,11 +32,61 @@ const AT_ONCE: usize = 1 << 20;
 // --- receiving ---
 
 /// What a receive brought: so many bytes, which did not fit, and from whom.
-struct Received {
+pub(super) struct Received {
     /// Bytes in the buffers; with `MSG_TRUNC` the length of the datagram.
-    len: usize,
-    from: Option<SocketAddr>,
-    is_cut: bool,
+    pub(super) len: usize,
+    pub(super) from: Sender,
+    pub(super) is_cut: bool,
+}
+
+pub(super) enum Sender {
+    Nobody,
+    Inet(SocketAddr),
+    Unix(Name),
+}
+
+impl Sender {
+    /// Writes it as an address.
+    ///
+    /// # Safety
+    ///
+    /// - As [`addr::write`].
+    unsafe fn write(&self, out: *mut sockaddr, len: *mut socklen_t) {
+        // SAFETY: by contract.
+        unsafe {
+            match self {
+                Self::Inet(peer) => addr::write(*peer, out, len),
+                Self::Unix(name) => unix::write(Some(name), out, len),
+                Self::Nobody if len.is_null() => {}
+                Self::Nobody => *len = 0,
+            }
+        }
+    }
+}
+
+/// Where a send goes to, if the call says it.
+enum To {
+    Inet(SocketAddr),
+    Unix(Option<Name>),
+}
+
+impl To {
+    /// # Safety
+    ///
+    /// - The address is null, or valid for reads of `len` bytes.
+    unsafe fn read(fd: c_int, to: *const sockaddr, len: socklen_t) -> io::Result<Option<Self>> {
+        if to.is_null() {
+            return Ok(None);
+        }
+        // SAFETY: by contract.
+        let to = unsafe {
+            match unix::of(fd) {
+                Some(_) => Self::Unix(unix::read(to, len)?),
+                None => Self::Inet(addr::read(to, len)?),
+            }
+        };
+        Ok(Some(to))
+    }
 }
 
 /// # Safety
@@ -51,6 +101,10 @@ unsafe fn receive(fd: c_int, into: &[iovec], flags: c_int) -> io::Result<Receive
         | libc::MSG_CMSG_CLOEXEC;
     if flags & !known != 0 {
         return Err(os(libc::EINVAL));
+    }
+    if let Some(id) = unix::of(fd) {
+        // SAFETY: by contract.
+        return unsafe { unix::receive(fd, id, into, flags) };
     }
     let peek = flags & libc::MSG_PEEK != 0;
     on_socket(fd, |world, id, nonblocking| {
@@ -88,13 +142,13 @@ unsafe fn receive(fd: c_int, into: &[iovec], flags: c_int) -> io::Result<Receive
                 get(unsafe { buffer(&into[0]) })
             };
             let len = or_deadlock(nonblocking, result)?;
-            let (from, is_cut) = (None, false);
+            let (from, is_cut) = (Sender::Nobody, false);
             Ok(Received { len, from, is_cut })
         } else if room >= LONGEST && into.len() == 1 {
             // SAFETY: as above.
             let result = one_datagram(unsafe { buffer(&into[0]) });
             let (len, from) = or_deadlock(nonblocking, result)?;
-            let (from, is_cut) = (Some(from), false);
+            let (from, is_cut) = (Sender::Inet(from), false);
             Ok(Received { len, from, is_cut })
         } else {
             let mut all = vec![0; LONGEST];
@@ -108,7 +162,7 @@ unsafe fn receive(fd: c_int, into: &[iovec], flags: c_int) -> io::Result<Receive
                 } else {
                     len
                 },
-                from: Some(from),
+                from: Sender::Inet(from),
                 is_cut: whole > room,
             })
         }
@@ -188,15 +242,8 @@ unsafe extern "C" fn recvfrom(
     // SAFETY: by the contract of libc.
     let received = unsafe { receive(fd, &one(out, len), flags) };
     if let Ok(Received { from: peer, .. }) = &received {
-        match peer {
-            // SAFETY: by the contract of libc.
-            Some(peer) => unsafe { addr::write(*peer, from, from_len) },
-            None if !from_len.is_null() => {
-                // SAFETY: by the contract of libc.
-                unsafe { *from_len = 0 };
-            }
-            None => {}
-        }
+        // SAFETY: by the contract of libc.
+        unsafe { peer.write(from, from_len) };
     }
     transferred(received.map(|received| received.len))
 }
@@ -215,14 +262,8 @@ unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> s
         into.and_then(|into| receive(fd, into, flags))
     };
     if let Ok(Received { from, is_cut, .. }) = &received {
-        match from {
-            // SAFETY: by the contract of libc.
-            Some(from) => unsafe {
-                let len = &raw mut message.msg_namelen;
-                addr::write(*from, message.msg_name.cast(), len);
-            },
-            None => message.msg_namelen = 0,
-        }
+        // SAFETY: by the contract of libc.
+        unsafe { from.write(message.msg_name.cast(), &raw mut message.msg_namelen) };
         message.msg_controllen = 0;
         message.msg_flags = if *is_cut { libc::MSG_TRUNC } else { 0 };
     }
@@ -311,12 +352,7 @@ pub(super) unsafe fn bytes_of(from: &[iovec]) -> Cow<'_, [u8]> {
 /// # Safety
 ///
 /// - Each buffer of `from` is valid for reads.
-unsafe fn send_all(
-    fd: c_int,
-    from: &[iovec],
-    flags: c_int,
-    to: Option<SocketAddr>,
-) -> io::Result<usize> {
+unsafe fn send_all(fd: c_int, from: &[iovec], flags: c_int, to: Option<To>) -> io::Result<usize> {
     let known = libc::MSG_DONTWAIT
         | libc::MSG_NOSIGNAL
         | libc::MSG_MORE
@@ -328,12 +364,19 @@ unsafe fn send_all(
     }
     // SAFETY: by contract.
     let bytes = &*unsafe { bytes_of(from) };
+    if let Some(id) = unix::of(fd) {
+        let to = match to {
+            Some(To::Unix(name)) => name,
+            _ => None,
+        };
+        return unix::send(fd, id, bytes, flags, to);
+    }
     on_socket(fd, |world, id, nonblocking| {
         let nonblocking = nonblocking || flags & libc::MSG_DONTWAIT != 0;
         let is_udp = matches!(world.files.get(fd)?.kind, Kind::Udp(_));
         let result = match to {
             // As in Linux, a stream does not look at the address.
-            Some(to) if is_udp => world.net.send_to(id, bytes, to),
+            Some(To::Inet(to)) if is_udp => world.net.send_to(id, bytes, to),
             _ => world.net.write(id, bytes),
         };
         or_deadlock(nonblocking, result)
@@ -361,12 +404,8 @@ unsafe extern "C" fn sendto(
             libc::syscall(libc::SYS_sendto, fd, from, len, flags, to, to_len) as ssize_t
         };
     }
-    let to = if to.is_null() {
-        Ok(None)
-    } else {
-        // SAFETY: by the contract of libc.
-        unsafe { addr::read(to, to_len) }.map(Some)
-    };
+    // SAFETY: by the contract of libc.
+    let to = unsafe { To::read(fd, to, to_len) };
     // SAFETY: by the contract of libc.
     transferred(to.and_then(|to| unsafe { send_all(fd, &one(from, len), flags, to) }))
 }
@@ -379,12 +418,8 @@ unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) ->
     }
     // SAFETY: by the contract of libc.
     let message = unsafe { &*message };
-    let to = if message.msg_name.is_null() {
-        Ok(None)
-    } else {
-        // SAFETY: by the contract of libc.
-        unsafe { addr::read(message.msg_name.cast(), message.msg_namelen) }.map(Some)
-    };
+    // SAFETY: by the contract of libc.
+    let to = unsafe { To::read(fd, message.msg_name.cast(), message.msg_namelen) };
     // SAFETY: by the contract of libc.
     transferred(to.and_then(|to| unsafe {
         send_all(fd, entries(message.msg_iov, message.msg_iovlen)?, flags, to)

@@ -4,9 +4,13 @@
 //! on how the queue is built. A timer is cancelled by its key, so no dead event stays in the queue
 //! and `next_event` never names a time at which nothing happens.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, net::SocketAddr};
 
-use super::{HostId, packet::Packet, ports::Pair};
+use super::{
+    HostId,
+    packet::{Body, Packet},
+    ports::Pair,
+};
 
 /// The place of an event in the queue: its time in nanoseconds, and its number.
 pub(crate) type EventKey = (u64, u64);
@@ -17,6 +21,12 @@ pub(crate) enum Event {
         from: HostId,
         to: HostId,
         packet: Packet,
+    },
+    /// A packet of a program that is ahead of the network leaves: see `tcp/late.rs`.
+    Departure {
+        from: HostId,
+        ends: (SocketAddr, SocketAddr),
+        body: Body,
     },
     /// A timer of the socket in this slot. It is cancelled before the slot is freed.
     Timer(usize, Timer),
@@ -31,6 +41,8 @@ pub(crate) enum Timer {
     Retransmit,
     /// The keep-alive probe.
     KeepAlive,
+    /// What the program has done at a later time than the network's.
+    Late,
     /// The end of a FIN_WAIT2 that no program waits for.
     Orphan,
 }

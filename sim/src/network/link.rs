@@ -196,6 +196,12 @@ impl Network {
     /// Sends a packet from a host on its way. Its ends are from where and to where. A packet to an
     /// address that no host has is lost.
     pub(crate) fn send_packet(&mut self, from: HostId, ends: (SocketAddr, SocketAddr), body: Body) {
+        let leaves = self.time_of(from);
+        if leaves > self.now {
+            self.events
+                .add(leaves, Event::Departure { from, ends, body });
+            return;
+        }
         let mut packet = Packet {
             from: ends.0,
             to: ends.1,

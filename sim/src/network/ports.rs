@@ -45,6 +45,8 @@ pub(crate) struct Host {
     pub(crate) name: String,
     pub(crate) addrs: Vec<IpAddr>,
     pub(crate) up: bool,
+    /// Its program has slept until then: see `tcp/late.rs`.
+    pub(crate) busy_until: u64,
     pub(crate) connections: BTreeMap<Pair, usize>,
     pub(crate) waiting: BTreeMap<Pair, TimeWait>,
     tcp_ports: BTreeMap<u16, Vec<usize>>,
@@ -67,6 +69,7 @@ impl Host {
             name: name.to_owned(),
             addrs: addrs.to_vec(),
             up: true,
+            busy_until: 0,
             connections: BTreeMap::new(),
             waiting: BTreeMap::new(),
             tcp_ports: BTreeMap::new(),

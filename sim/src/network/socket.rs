@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::{HostId, Network, Ready, SocketId, tcp::Tcp, udp::Udp};
-use crate::error::{EBADF, ENOTCONN, EOPNOTSUPP, os};
+use crate::error::{EBADF, EINVAL, ENOTCONN, EOPNOTSUPP, os};
 
 /// Buffers of a new socket as `SO_RCVBUF` and `SO_SNDBUF` give them: twice the payload.
 pub(crate) const DEFAULT_BUFFER: usize = 262_144;
@@ -320,6 +320,19 @@ impl Network {
         let error = self.sockets[key].error.take().map(os);
         self.note(key, Ready::NONE);
         Ok(error)
+    }
+
+    /// The bytes that wait for a read: of a stream, or of the first datagram.
+    ///
+    /// # Errors
+    ///
+    /// `EBADF`: the socket is closed. `EINVAL`: it listens.
+    pub fn unread(&self, socket: SocketId) -> io::Result<usize> {
+        match &self.sockets[self.key(socket)?].proto {
+            Proto::Tcp(tcp) if tcp.state == super::tcp::State::Listen => Err(os(EINVAL)),
+            Proto::Tcp(tcp) => Ok(tcp.received.len()),
+            Proto::Udp(udp) => Ok(udp.first_len()),
+        }
     }
 
     /// The slot of a UDP socket.

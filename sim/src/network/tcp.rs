@@ -44,16 +44,19 @@
 //! | `tcp/input.rs` | segments that arrive |
 //! | `tcp/handshake.rs` | SYNs, and the end of a connection |
 //! | `tcp/output.rs` | segments that go out |
+//! | `tcp/late.rs` | what a program does that is ahead of the network |
 //! | `tcp/timers.rs` | retransmission, probes |
 
 mod calls;
 mod handshake;
 mod input;
+mod late;
 mod output;
 mod timers;
 
 use std::collections::{BTreeMap, VecDeque};
 
+use self::late::Late;
 use super::{
     KeepAlive, Network, Ready,
     event::EventKey,
@@ -124,6 +127,8 @@ pub(crate) struct Tcp {
     /// Bytes from `una` on.
     pub(crate) unsent: VecDeque<u8>,
     pub(crate) fin_queued: bool,
+    /// What its program has done at a later time: see `tcp/late.rs`.
+    pub(crate) late: VecDeque<(EventKey, Late)>,
 
     pub(crate) rcv_nxt: u64,
     pub(crate) rcv_adv: u64,
@@ -181,6 +186,7 @@ impl Tcp {
             cwnd: 0,
             unsent: VecDeque::new(),
             fin_queued: false,
+            late: VecDeque::new(),
             rcv_nxt: 0,
             rcv_adv: 0,
             received: VecDeque::new(),
@@ -218,10 +224,16 @@ impl Tcp {
         ready.set_if(socket.shut_read, Ready::READABLE | Ready::READ_CLOSED);
         if !matches!(self.state, State::SynSent | State::SynReceived) {
             ready.set_if(!self.received.is_empty(), Ready::READABLE);
-            let room = 3 * self.unsent.len() <= 2 * (socket.send_buffer / 2);
+            let room = 3 * self.buffered() <= 2 * (socket.send_buffer / 2);
             ready.set_if(socket.shut_write || room, Ready::WRITABLE);
         }
         ready
+    }
+
+    /// Bytes in the send buffer.
+    pub(crate) fn buffered(&self) -> usize {
+        let late = self.late.iter().map(|(_, late)| late.len());
+        self.unsent.len() + late.sum::<usize>()
     }
 
     /// Bytes that fit into the receive buffer.

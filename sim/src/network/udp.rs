@@ -40,6 +40,11 @@ impl Udp {
         ready.set_if(socket.shut_read && socket.shut_write, Ready::WRITE_CLOSED);
         ready
     }
+
+    /// The length of the first datagram, or 0.
+    pub(crate) fn first_len(&self) -> usize {
+        self.queue.front().map_or(0, |(_, data)| data.len())
+    }
 }
 
 impl Network {

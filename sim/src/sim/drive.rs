@@ -296,6 +296,7 @@ impl Sim {
                     self.start(index);
                 }
                 Order::Pause(index) => self.inner.hosts.borrow_mut()[index].is_paused = true,
+                Order::Signal(index, number) => self.raise(index, number),
                 Order::Resume(index) => self.inner.hosts.borrow_mut()[index].is_paused = false,
                 Order::Jump(index, by) => self.set_clock(index, |clock, now| clock.jump(now, by)),
                 Order::Drift(index, ppm) => {
@@ -349,8 +350,10 @@ impl Sim {
             drop(machine.handle().spawn(bring(index)));
             machine
         });
+        let machine = Rc::new(machine);
+        self.inner.world.borrow_mut().hosts[index].machine = (Rc::downgrade(&machine), base);
         let host = &mut self.inner.hosts.borrow_mut()[index];
-        host.machine = Some(Rc::new(machine));
+        host.machine = Some(machine);
         (host.base, host.is_paused, host.is_done, host.woken_at) = (base, false, false, 0);
     }
 
@@ -361,7 +364,7 @@ impl Sim {
     }
 
     /// Stops a host, as a crash does.
-    fn stop(&self, index: usize) {
+    pub(super) fn stop(&self, index: usize) {
         let Some(machine) = self.take_down(index) else {
             return;
         };
@@ -395,6 +398,7 @@ impl Sim {
         host.up = false;
         let id = host.id;
         world.net.crash(id);
+        world.unix.crash(index);
         Some(Rc::into_inner(machine).expect("no step is under way"))
     }
 

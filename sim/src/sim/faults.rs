@@ -18,6 +18,8 @@ pub(super) enum Order {
     Jump(usize, u64),
     /// By parts per million.
     Drift(usize, i32),
+    /// A signal of this number.
+    Signal(usize, i32),
 }
 
 /// Hosts by their names. They panic for a name that no host has.
@@ -279,6 +281,9 @@ impl Sim {
             Order::Restart(host) => self.note_fault(host, "restarted"),
             Order::Pause(host) => self.note_fault(host, "was paused"),
             Order::Resume(host) => self.note_fault(host, "went on"),
+            Order::Signal(host, number) => {
+                self.note_fault(host, &format!("was sent signal {number}"));
+            }
             Order::Jump(host, by) => {
                 let by = Duration::from_nanos(by);
                 self.note_fault(host, &format!("has clocks that jumped by {by:?}"));

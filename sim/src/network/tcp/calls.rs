@@ -7,7 +7,7 @@ use std::{
     net::{Shutdown, SocketAddr},
 };
 
-use super::{Phase, State, Tcp};
+use super::{Late, Phase, State, Tcp};
 use crate::{
     error::{
         EADDRINUSE, EADDRNOTAVAIL, EAGAIN, EALREADY, ECONNABORTED, ECONNRESET, EINPROGRESS, EINVAL,
@@ -209,12 +209,15 @@ impl Network {
         }
         let capacity = s.send_buffer / 2;
         let tcp = self.tcp_mut(key);
-        let room = capacity.saturating_sub(tcp.unsent.len()).min(data.len());
+        let room = capacity.saturating_sub(tcp.buffered()).min(data.len());
         if room == 0 && !data.is_empty() {
             return Err(os(EAGAIN));
         }
-        tcp.unsent.extend(&data[..room]);
-        self.tcp_output(key);
+        let data = &data[..room];
+        if !self.waits_for_program(key, || Late::Bytes(data.to_vec())) {
+            self.tcp_mut(key).unsent.extend(data);
+            self.tcp_output(key);
+        }
         Ok(room)
     }
 
@@ -250,7 +253,7 @@ impl Network {
             }
             _ => {
                 self.sockets[key].shut(how);
-                if how != Shutdown::Read {
+                if how != Shutdown::Read && !self.waits_for_program(key, || Late::Fin) {
                     self.send_fin(key);
                 }
             }
@@ -259,7 +262,7 @@ impl Network {
     }
 
     /// Closes the sending half, if it is open: `tcp_close_state`.
-    fn send_fin(&mut self, key: usize) {
+    pub(crate) fn send_fin(&mut self, key: usize) {
         let tcp = self.tcp_mut(key);
         tcp.state = match tcp.state {
             State::Established => State::FinWait1,
@@ -273,7 +276,18 @@ impl Network {
     pub(crate) fn tcp_close(&mut self, key: usize) {
         let s = &mut self.sockets[key];
         s.closed = true;
-        s.shut(Shutdown::Both);
+        let is_idle = matches!(
+            self.tcp(key).state,
+            State::Closed | State::Listen | State::SynSent
+        );
+        if is_idle || !self.waits_for_program(key, || Late::Close) {
+            self.sockets[key].shut(Shutdown::Both);
+            self.end_by_close(key);
+        }
+    }
+
+    /// Ends the connection of a socket that its program has closed.
+    pub(crate) fn end_by_close(&mut self, key: usize) {
         let tcp = self.tcp_mut(key);
         let unread = !tcp.received.is_empty();
         match tcp.state {

@@ -45,9 +45,8 @@ impl Network {
             srtt => (srtt + 4 * clock.deviation).clamp(LEAST_TIMEOUT, LARGEST_TIMEOUT),
         };
         let wait = (base << clock.tries.min(20)).min(LARGEST_TIMEOUT);
-        let timer = self
-            .events
-            .add(self.now + wait, Event::Timer(key, Timer::Retransmit));
+        let at = self.time_of(self.sockets[key].host) + wait;
+        let timer = self.events.add(at, Event::Timer(key, Timer::Retransmit));
         self.tcp_mut(key).clock.retransmit = Some(timer);
     }
 
@@ -79,6 +78,7 @@ impl Network {
     }
 
     pub(crate) fn stop_timers(&mut self, key: usize) {
+        self.stop_late(key);
         let clock = &mut self.tcp_mut(key).clock;
         let timers = [
             clock.retransmit.take(),
@@ -101,6 +101,7 @@ impl Network {
                 clock.keepalive = None;
                 self.probe_idle(key);
             }
+            Timer::Late => self.do_late(key),
             Timer::Orphan => {
                 clock.orphan = None;
                 self.finish(key);

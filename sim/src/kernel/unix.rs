@@ -1,0 +1,338 @@
+//! Unix sockets at the seam: addresses, options, and calls whose arguments differ from those of the
+//! network. `unix.rs` of the package has what they do.
+//!
+//! The functions of `sockets.rs`, `transfer.rs` and `options.rs` come here first with a descriptor,
+//! and go on if it is no Unix socket.
+#![allow(unsafe_code)]
+
+use std::{io, mem, net::Shutdown, ptr};
+
+use libc::{c_int, c_void, iovec, sa_family_t, sockaddr, sockaddr_un, socklen_t, ucred};
+
+use super::{
+    answer, fails,
+    files::Kind,
+    number,
+    options::Value,
+    sockets::{or_deadlock, os},
+    transfer::{Received, Sender, scatter},
+};
+use crate::{
+    unix::{Kind as Type, Name, Sockets, UnixId},
+    world::{self, World},
+};
+
+/// Where the path begins in an address.
+const PATH: usize = mem::offset_of!(sockaddr_un, sun_path);
+
+/// The Unix socket of a descriptor.
+pub(super) fn of(fd: c_int) -> Option<UnixId> {
+    world::with(|world| match world.files.get(fd).ok()?.kind {
+        Kind::Unix(id) => Some(id),
+        _ => None,
+    })
+    .flatten()
+}
+
+pub(super) fn with<R>(f: impl FnOnce(&mut Sockets) -> io::Result<R>) -> io::Result<R> {
+    world::with(|world| f(&mut world.unix)).unwrap_or_else(|| Err(os(libc::EBADF)))
+}
+
+/// # Safety
+///
+/// - `addr` is valid for reads of `len` bytes.
+pub(super) unsafe fn read(addr: *const sockaddr, len: socklen_t) -> io::Result<Option<Name>> {
+    let len = len as usize;
+    if addr.is_null() || len < PATH || len > mem::size_of::<sockaddr_un>() {
+        return Err(os(libc::EINVAL));
+    }
+    // SAFETY: by contract, and it is long enough for that field.
+    let family = unsafe { ptr::read_unaligned(addr.cast::<sa_family_t>()) };
+    if c_int::from(family) == libc::AF_UNSPEC {
+        return Ok(None);
+    }
+    if c_int::from(family) != libc::AF_UNIX {
+        return Err(os(libc::EINVAL));
+    }
+    // SAFETY: by contract.
+    let name = unsafe { std::slice::from_raw_parts(addr.cast::<u8>().add(PATH), len - PATH) };
+    Ok(match name {
+        [] => None,
+        [0, name @ ..] => Some(Name::Abstract(name.to_vec())),
+        path => {
+            let end = path.iter().position(|byte| *byte == 0);
+            Some(Name::Path(path[..end.unwrap_or(path.len())].to_vec()))
+        }
+    })
+}
+
+/// Writes a name as an address, as much of it as there is room for, and its whole length.
+///
+/// # Safety
+///
+/// - `len` is null, or valid for reads and writes, and `out` is valid for writes of `*len` bytes.
+pub(super) unsafe fn write(name: Option<&Name>, out: *mut sockaddr, len: *mut socklen_t) {
+    if out.is_null() || len.is_null() {
+        return;
+    }
+    let family = (libc::AF_UNIX as sa_family_t).to_ne_bytes();
+    let bytes = match name {
+        None => family.to_vec(),
+        Some(Name::Path(path)) => [&family, &path[..], &[0][..]].concat(),
+        Some(Name::Abstract(name)) => [&family, &[0][..], &name[..]].concat(),
+    };
+    // SAFETY: by contract; no more is copied than there is, and than there is room for.
+    unsafe {
+        let room = bytes.len().min(*len as usize);
+        ptr::copy_nonoverlapping(bytes.as_ptr(), out.cast::<u8>(), room);
+        *len = bytes.len() as socklen_t;
+    }
+}
+
+fn kind_of(kind: c_int, protocol: c_int) -> io::Result<Type> {
+    if ![0, libc::PF_UNIX].contains(&protocol) {
+        return Err(os(libc::EPROTONOSUPPORT));
+    }
+    match kind & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) {
+        libc::SOCK_STREAM => Ok(Type::Stream),
+        libc::SOCK_DGRAM | libc::SOCK_RAW => Ok(Type::Datagram),
+        libc::SOCK_SEQPACKET => Ok(Type::Packets),
+        _ => Err(os(libc::ESOCKTNOSUPPORT)),
+    }
+}
+
+/// Makes a socket of the host that runs.
+pub(super) fn socket(
+    world: &mut World,
+    host: usize,
+    kind: c_int,
+    protocol: c_int,
+) -> io::Result<c_int> {
+    let id = world.unix.socket(host, kind_of(kind, protocol)?);
+    let nonblocking = kind & libc::SOCK_NONBLOCK != 0;
+    Ok(world.files.open(host, Kind::Unix(id), nonblocking))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn socketpair(
+    domain: c_int,
+    kind: c_int,
+    protocol: c_int,
+    out: *mut c_int,
+) -> c_int {
+    let made = world::with_host(|world, host| {
+        match domain {
+            _ if !world.hosts[host].up => return Err(os(libc::ENETDOWN)),
+            libc::AF_UNIX => {}
+            libc::AF_INET | libc::AF_INET6 => return Err(os(libc::EOPNOTSUPP)),
+            _ => return Err(os(libc::EAFNOSUPPORT)),
+        }
+        let (a, b) = world.unix.pair(host, kind_of(kind, protocol)?);
+        let nonblocking = kind & libc::SOCK_NONBLOCK != 0;
+        Ok([a, b].map(|id| world.files.open(host, Kind::Unix(id), nonblocking)))
+    });
+    match made {
+        // SAFETY: by the contract of libc.
+        None => unsafe {
+            libc::syscall(libc::SYS_socketpair, domain, kind, protocol, out) as c_int
+        },
+        Some(Ok(both)) => {
+            // SAFETY: by the contract of libc there is room for two.
+            unsafe { ptr::write(out.cast::<[c_int; 2]>(), both) };
+            0
+        }
+        Some(Err(error)) => fails(number(&error)),
+    }
+}
+
+/// # Safety
+///
+/// - As libc's `accept4`.
+pub(super) unsafe fn accept(
+    fd: c_int,
+    id: UnixId,
+    from: *mut sockaddr,
+    len: *mut socklen_t,
+    flags: c_int,
+) -> c_int {
+    let accepted = world::with(|world| {
+        let file = world.files.get(fd)?;
+        let (host, nonblocking) = (file.host, file.nonblocking);
+        let (child, peer) = or_deadlock(nonblocking, world.unix.accept(id))?;
+        let nonblocking = flags & libc::SOCK_NONBLOCK != 0;
+        Ok((world.files.open(host, Kind::Unix(child), nonblocking), peer))
+    });
+    match accepted.unwrap_or_else(|| Err(os(libc::EBADF))) {
+        Ok((child, peer)) => {
+            // SAFETY: by contract.
+            unsafe { write(peer.as_ref(), from, len) };
+            child
+        }
+        Err(error) => fails(number(&error)),
+    }
+}
+
+pub(super) fn connect(fd: c_int, id: UnixId, to: io::Result<Option<Name>>) -> c_int {
+    let connected = world::with(|world| {
+        let nonblocking = world.files.get(fd)?.nonblocking;
+        or_deadlock(nonblocking, world.unix.connect(id, to?))
+    });
+    answer(connected.unwrap_or_else(|| Err(os(libc::EBADF))))
+}
+
+/// # Safety
+///
+/// - As [`write`].
+pub(super) unsafe fn give_name(
+    name: io::Result<Option<Name>>,
+    out: *mut sockaddr,
+    len: *mut socklen_t,
+) -> c_int {
+    match name {
+        Ok(name) => {
+            // SAFETY: by contract.
+            unsafe { write(name.as_ref(), out, len) };
+            0
+        }
+        Err(error) => fails(number(&error)),
+    }
+}
+
+pub(super) fn shutdown(id: UnixId, how: Shutdown) -> c_int {
+    answer(with(|unix| unix.shutdown(id, how)))
+}
+
+/// # Safety
+///
+/// - Each buffer of `into` is valid for writes.
+pub(super) unsafe fn receive(
+    fd: c_int,
+    id: UnixId,
+    into: &[iovec],
+    flags: c_int,
+) -> io::Result<Received> {
+    let lens = into.iter().map(|one| one.iov_len);
+    let room = lens.fold(0_usize, usize::saturating_add);
+    let received = world::with(|world| {
+        let nonblocking = world.files.get(fd)?.nonblocking || flags & libc::MSG_DONTWAIT != 0;
+        let peek = flags & libc::MSG_PEEK != 0;
+        let received = or_deadlock(nonblocking, world.unix.receive(id, room, peek))?;
+        Ok((received, world.unix.kind(id)? == Type::Stream))
+    });
+    let (received, is_stream) = received.unwrap_or_else(|| Err(os(libc::EBADF)))?;
+    // SAFETY: by contract.
+    unsafe { scatter(&received.bytes, into) };
+    let is_cut = !is_stream && received.whole > room;
+    let len = match flags & libc::MSG_TRUNC {
+        0 => received.bytes.len(),
+        _ => received.whole,
+    };
+    let from = received.from.map_or(Sender::Nobody, Sender::Unix);
+    Ok(Received { len, from, is_cut })
+}
+
+pub(super) fn send(
+    fd: c_int,
+    id: UnixId,
+    bytes: &[u8],
+    flags: c_int,
+    to: Option<Name>,
+) -> io::Result<usize> {
+    let sent = world::with(|world| {
+        let nonblocking = world.files.get(fd)?.nonblocking || flags & libc::MSG_DONTWAIT != 0;
+        or_deadlock(nonblocking, world.unix.send(id, bytes, to))
+    });
+    sent.unwrap_or_else(|| Err(os(libc::EBADF)))
+}
+
+/// The value of an option.
+pub(super) fn option(id: UnixId, level: c_int, name: c_int) -> io::Result<Value> {
+    if level != libc::SOL_SOCKET {
+        return Err(os(libc::EOPNOTSUPP));
+    }
+    with(|unix| {
+        Ok(Value::Number(match name {
+            libc::SO_TYPE => match unix.kind(id)? {
+                Type::Stream => libc::SOCK_STREAM,
+                Type::Datagram => libc::SOCK_DGRAM,
+                Type::Packets => libc::SOCK_SEQPACKET,
+            },
+            libc::SO_DOMAIN => libc::AF_UNIX,
+            libc::SO_ERROR => unix.take_error(id)?.unwrap_or(0),
+            libc::SO_ACCEPTCONN => unix.is_listening(id)?.into(),
+            libc::SO_SNDBUF => *unix.buffers(id)?.0 as c_int,
+            libc::SO_RCVBUF => *unix.buffers(id)?.1 as c_int,
+            libc::SO_PROTOCOL
+            | libc::SO_PASSCRED
+            | libc::SO_REUSEADDR
+            | libc::SO_REUSEPORT
+            | libc::SO_BROADCAST
+            | libc::SO_KEEPALIVE
+            | libc::SO_PRIORITY => 0,
+            libc::SO_RCVLOWAT => 1,
+            libc::SO_PEERCRED => return credentials(unix.has_credentials(id)?),
+            libc::SO_RCVTIMEO | libc::SO_SNDTIMEO => return Ok(Value::NO_TIME),
+            libc::SO_LINGER => return Ok(Value::NO_LINGER),
+            _ => return Err(os(libc::ENOPROTOOPT)),
+        }))
+    })
+}
+
+fn credentials(known: bool) -> io::Result<Value> {
+    // SAFETY: they take nothing.
+    let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };
+    Ok(Value::Credentials(if known {
+        ucred {
+            pid: std::process::id() as libc::pid_t,
+            uid,
+            gid,
+        }
+    } else {
+        ucred {
+            pid: 0,
+            uid: u32::MAX,
+            gid: u32::MAX,
+        }
+    }))
+}
+
+/// Sets an option. Those that have no effect are taken, as Linux takes them.
+pub(super) fn set_option(id: UnixId, level: c_int, name: c_int, value: c_int) -> io::Result<()> {
+    if level != libc::SOL_SOCKET {
+        return Err(os(libc::EOPNOTSUPP));
+    }
+    // As Linux: twice what is asked for, within limits.
+    let doubled = |least: usize| {
+        (value.max(0) as usize)
+            .saturating_mul(2)
+            .clamp(least, 425_984)
+    };
+    with(|unix| match name {
+        libc::SO_SNDBUF => {
+            *unix.buffers(id)?.0 = doubled(4_608);
+            Ok(())
+        }
+        libc::SO_RCVBUF => {
+            *unix.buffers(id)?.1 = doubled(2_304);
+            Ok(())
+        }
+        libc::SO_REUSEADDR
+        | libc::SO_REUSEPORT
+        | libc::SO_BROADCAST
+        | libc::SO_KEEPALIVE
+        | libc::SO_LINGER
+        | libc::SO_PRIORITY
+        | libc::SO_RCVLOWAT
+        | libc::SO_RCVTIMEO
+        | libc::SO_SNDTIMEO => Ok(()),
+        _ => Err(os(libc::ENOPROTOOPT)),
+    })
+}
+
+/// The path of a socket is a file, which `unlink` takes away. Tells whether it was one.
+pub(super) fn unlink(path: &[u8]) -> bool {
+    world::with_host(|world, host| world.unix.unlink(host, path)) == Some(true)
+}
+
+/// The functions of this file, for [`is_linked`](super::is_linked).
+pub(super) const PART: &[*const c_void] = &[socketpair as *const c_void];

@@ -1,0 +1,264 @@
+//! Unix sockets of simulated hosts: streams, datagrams and packets, by path, abstract name or pair.
+//!
+//! # How it works
+//!
+//! Both ends of a Unix socket are on one host, and its kernel does each call at once. So there are
+//! no packets, no links and no time here: a write puts bytes into the inbox of the other end. What
+//! became ready waits in [`Sockets::take_news`], as in the network.
+//!
+//! | state | by | a stream | a datagram socket |
+//! | --- | --- | --- | --- |
+//! | `Idle` | `socket` | can `connect`, `listen` | can send with an address |
+//! | `Listening` | `listen` | has a backlog of connected ends | |
+//! | `Connected` | `connect`, `accept`, `socketpair` | has a peer, also when that is gone | can send without one |
+//!
+//! A path is a name of its host. As in Linux it stays when the socket is closed, or the host
+//! crashes, until somebody unlinks it; `connect` then answers `ECONNREFUSED`. An abstract name goes
+//! with its socket. The folders of a path are not looked at, and two spellings are two paths.
+//!
+//! # The invariant
+//!
+//! *What is sent is charged*: a message counts against the send buffer of its sender until it is
+//! read or dropped. A socket that is writable takes one message at least.
+//!
+//! # Errors
+//!
+//! They are those of `net/unix/af_unix.c`, in its order: `sim/tests/unix.rs` compares them with the
+//! kernel's. The exact number of bytes that fit is not the kernel's, which counts pages.
+//!
+//! # Left out
+//!
+//! Descriptors and credentials that travel with a message (`SCM_RIGHTS`, `SCM_CREDENTIALS`);
+//! urgent data; `SO_PEEK_OFF`.
+
+mod calls;
+mod data;
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    io,
+    net::Shutdown,
+};
+
+use crate::network::Ready;
+
+/// Bytes that a socket may have sent and that nobody has read: `net.core.wmem_default`.
+const SEND_BUFFER: usize = 212_992;
+/// What Linux charges for a message beside its bytes, about.
+const OVERHEAD: usize = 768;
+/// Messages in the inbox of a datagram socket before others than its peer wait:
+/// `net.unix.max_dgram_qlen`.
+const QUEUE: usize = 10;
+
+pub(crate) type UnixId = u64;
+
+/// A path or an abstract name. It is one of its host.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Name {
+    Path(Vec<u8>),
+    /// Without the NUL at its begin.
+    Abstract(Vec<u8>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Stream,
+    Datagram,
+    /// `SOCK_SEQPACKET`: connected as a stream, with messages.
+    Packets,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Idle,
+    Listening,
+    Connected,
+}
+
+#[derive(Debug)]
+struct Message {
+    sender: UnixId,
+    name: Option<Name>,
+    bytes: Vec<u8>,
+    /// Bytes of a stream that were read already.
+    read: usize,
+    charge: usize,
+}
+
+#[derive(Debug)]
+struct Socket {
+    host: usize,
+    kind: Kind,
+    state: State,
+    name: Option<Name>,
+    peer: Option<UnixId>,
+    /// The name of a peer that is gone.
+    peer_name: Option<Name>,
+    /// Its peer's credentials are those of this process: `SO_PEERCRED`.
+    has_credentials: bool,
+    /// Its own data in the inboxes of others, in bytes.
+    charged: usize,
+    send_buffer: usize,
+    receive_buffer: usize,
+    inbox: VecDeque<Message>,
+    backlog: usize,
+    /// Connected ends that nobody has accepted, the oldest first.
+    waiting: VecDeque<UnixId>,
+    error: Option<i32>,
+    shut_read: bool,
+    shut_write: bool,
+    last: Ready,
+    news: Ready,
+}
+
+impl Socket {
+    fn shut(&mut self, how: Shutdown) {
+        self.shut_read |= how != Shutdown::Write;
+        self.shut_write |= how != Shutdown::Read;
+    }
+
+    fn is_datagram(&self) -> bool {
+        self.kind == Kind::Datagram
+    }
+}
+
+fn os(error: i32) -> io::Error {
+    io::Error::from_raw_os_error(error)
+}
+
+/// The Unix sockets of all hosts.
+#[derive(Debug, Default)]
+pub(crate) struct Sockets {
+    all: BTreeMap<UnixId, Socket>,
+    next: UnixId,
+    /// The owner of a name. A path without one is a file that nobody listens at.
+    names: BTreeMap<(usize, Name), Option<UnixId>>,
+    /// The last name that `bind` has made up.
+    made_up: u32,
+    news: Vec<UnixId>,
+}
+
+impl Sockets {
+    fn get(&self, id: UnixId) -> io::Result<&Socket> {
+        // After a crash of its host it is gone.
+        self.all.get(&id).ok_or_else(|| os(libc::EBADF))
+    }
+
+    fn get_mut(&mut self, id: UnixId) -> io::Result<&mut Socket> {
+        self.all.get_mut(&id).ok_or_else(|| os(libc::EBADF))
+    }
+
+    pub(crate) fn socket(&mut self, host: usize, kind: Kind) -> UnixId {
+        self.next += 1;
+        let socket = Socket {
+            host,
+            kind,
+            state: State::Idle,
+            name: None,
+            peer: None,
+            peer_name: None,
+            has_credentials: false,
+            charged: 0,
+            send_buffer: SEND_BUFFER,
+            receive_buffer: SEND_BUFFER,
+            inbox: VecDeque::new(),
+            backlog: 0,
+            waiting: VecDeque::new(),
+            error: None,
+            shut_read: false,
+            shut_write: false,
+            last: Ready::NONE,
+            news: Ready::NONE,
+        };
+        self.all.insert(self.next, socket);
+        self.touch(self.next, Ready::NONE);
+        self.next
+    }
+
+    pub(crate) fn pair(&mut self, host: usize, kind: Kind) -> (UnixId, UnixId) {
+        let (a, b) = (self.socket(host, kind), self.socket(host, kind));
+        for (id, peer) in [(a, b), (b, a)] {
+            self.join(id, peer);
+        }
+        (a, b)
+    }
+
+    /// Makes `id` connected to `peer`.
+    fn join(&mut self, id: UnixId, peer: UnixId) {
+        if let Some(socket) = self.all.get_mut(&id) {
+            (socket.peer, socket.state) = (Some(peer), State::Connected);
+            socket.has_credentials = true;
+        }
+        self.touch(id, Ready::NONE);
+    }
+
+    /// As `unix_poll` and `unix_dgram_poll`.
+    pub(crate) fn ready(&self, id: UnixId) -> Ready {
+        let Some(s) = self.all.get(&id) else {
+            return Ready::NONE;
+        };
+        let mut ready = Ready::NONE;
+        ready.set_if(s.error.is_some(), Ready::ERROR);
+        let unconnected = !s.is_datagram() && s.state == State::Idle;
+        let both = s.shut_read && s.shut_write;
+        ready.set_if(both || unconnected, Ready::WRITE_CLOSED);
+        ready.set_if(s.shut_read, Ready::READ_CLOSED | Ready::READABLE);
+        let some = !s.inbox.is_empty() || !s.waiting.is_empty();
+        ready.set_if(some, Ready::READABLE);
+        let room = s.state != State::Listening && 4 * s.charged <= s.send_buffer;
+        let peer = s.peer.filter(|_| s.is_datagram());
+        let held_up = peer.is_some_and(|peer| self.is_full_for(id, peer));
+        ready.set_if(room && !held_up, Ready::WRITABLE);
+        ready
+    }
+
+    /// Whether a datagram has to wait for room in the inbox of its receiver.
+    fn is_full_for(&self, sender: UnixId, receiver: UnixId) -> bool {
+        let other = self.all.get(&receiver);
+        other.is_some_and(|other| other.peer != Some(sender) && other.inbox.len() > QUEUE)
+    }
+
+    /// Notes what a socket became ready for. `arrived` is news even if it was so before.
+    fn touch(&mut self, id: UnixId, arrived: Ready) {
+        let ready = self.ready(id);
+        let Some(socket) = self.all.get_mut(&id) else {
+            return;
+        };
+        let new = ready.without(socket.last) | arrived;
+        socket.last = ready;
+        if new.is_none() {
+            return;
+        }
+        if socket.news.is_none() {
+            self.news.push(id);
+        }
+        socket.news |= new;
+    }
+
+    /// What sockets became ready for since the last call.
+    pub(crate) fn take_news(&mut self) -> Vec<(UnixId, Ready)> {
+        let ids = std::mem::take(&mut self.news);
+        let news = ids.into_iter().filter_map(|id| {
+            let socket = self.all.get_mut(&id)?;
+            Some((id, std::mem::take(&mut socket.news)))
+        });
+        news.collect()
+    }
+
+    /// Takes a path out of the names of a host. Tells whether it was the path of a socket.
+    pub(crate) fn unlink(&mut self, host: usize, path: &[u8]) -> bool {
+        let name = Name::Path(path.to_vec());
+        self.names.remove(&(host, name)).is_some()
+    }
+
+    /// Takes all sockets of a host away. Its paths stay, as the files of a disk.
+    pub(crate) fn crash(&mut self, host: usize) {
+        self.all.retain(|_, socket| socket.host != host);
+        self.names.retain(|(of, name), owner| {
+            if *of == host {
+                *owner = None;
+            }
+            *of != host || matches!(name, Name::Path(_))
+        });
+    }
+}

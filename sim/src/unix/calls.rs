@@ -1,0 +1,249 @@
+//! Names, connections and their ends.
+
+use std::{io, net::Shutdown};
+
+use super::{Kind, Name, Socket, Sockets, State, UnixId, os};
+use crate::network::Ready;
+
+impl Sockets {
+    /// Gives the socket a name; without one, an abstract name that is free.
+    pub(crate) fn bind(&mut self, id: UnixId, name: Option<Name>) -> io::Result<()> {
+        let socket = self.get(id)?;
+        let host = socket.host;
+        let is_bound = socket.name.is_some();
+        let name = match name {
+            // A second bind to no name changes nothing.
+            None if is_bound => return Ok(()),
+            Some(name) => name,
+            None => loop {
+                self.made_up = (self.made_up + 1) % 0x10_0000;
+                let name = Name::Abstract(format!("{:05x}", self.made_up).into_bytes());
+                if !self.names.contains_key(&(host, name.clone())) {
+                    break name;
+                }
+            },
+        };
+        let key = (host, name.clone());
+        let is_taken = self.names.contains_key(&key);
+        // The file of a path is made before the socket is looked at.
+        match name {
+            Name::Path(_) if is_taken => return Err(os(libc::EADDRINUSE)),
+            _ if is_bound => return Err(os(libc::EINVAL)),
+            _ if is_taken => return Err(os(libc::EADDRINUSE)),
+            _ => {}
+        }
+        self.names.insert(key, Some(id));
+        // What it has sent before comes from this name as well.
+        let inboxes = self.all.values_mut().flat_map(|s| &mut s.inbox);
+        for message in inboxes.filter(|message| message.sender == id) {
+            message.name = Some(name.clone());
+        }
+        self.get_mut(id)?.name = Some(name);
+        Ok(())
+    }
+
+    pub(crate) fn listen(&mut self, id: UnixId, backlog: usize) -> io::Result<()> {
+        let socket = self.get_mut(id)?;
+        if socket.is_datagram() {
+            return Err(os(libc::EOPNOTSUPP));
+        }
+        if socket.name.is_none() || socket.state == State::Connected {
+            return Err(os(libc::EINVAL));
+        }
+        (socket.state, socket.backlog) = (State::Listening, backlog);
+        socket.has_credentials = true;
+        self.touch(id, Ready::NONE);
+        Ok(())
+    }
+
+    /// The socket that a name of a host leads to, for one of this kind.
+    pub(super) fn find(&self, host: usize, name: &Name, kind: Kind) -> io::Result<UnixId> {
+        let owner = match (self.names.get(&(host, name.clone())), name) {
+            (Some(owner), _) => *owner,
+            (None, Name::Path(_)) => return Err(os(libc::ENOENT)),
+            (None, Name::Abstract(_)) => None,
+        };
+        let owner = owner.ok_or_else(|| os(libc::ECONNREFUSED))?;
+        if self.get(owner)?.kind == kind {
+            Ok(owner)
+        } else {
+            Err(os(libc::EPROTOTYPE))
+        }
+    }
+
+    /// Connects to the socket of a name. Without a name, a datagram socket is disconnected.
+    pub(crate) fn connect(&mut self, id: UnixId, name: Option<Name>) -> io::Result<()> {
+        let Socket { host, kind, .. } = *self.get(id)?;
+        let Some(name) = name else {
+            return match kind {
+                Kind::Datagram => self.set_peer(id, None),
+                _ => Err(os(libc::EINVAL)),
+            };
+        };
+        let other = self.find(host, &name, kind)?;
+        if kind != Kind::Datagram {
+            return self.connect_stream(id, other);
+        }
+        if self.get(other)?.peer.is_some_and(|peer| peer != id) {
+            return Err(os(libc::EPERM));
+        }
+        self.set_peer(id, Some(other))
+    }
+
+    fn connect_stream(&mut self, id: UnixId, listener: UnixId) -> io::Result<()> {
+        let own = self.get(id)?.state;
+        let other = self.get(listener)?;
+        if other.state != State::Listening || other.shut_read {
+            return Err(os(libc::ECONNREFUSED));
+        }
+        if other.waiting.len() > other.backlog {
+            return Err(os(libc::EAGAIN));
+        }
+        match own {
+            State::Idle => {}
+            State::Connected => return Err(os(libc::EISCONN)),
+            State::Listening => return Err(os(libc::EINVAL)),
+        }
+        let Socket { host, kind, .. } = *other;
+        let name = other.name.clone();
+        let child = self.socket(host, kind);
+        self.get_mut(child)?.name = name;
+        self.join(child, id);
+        self.join(id, child);
+        self.get_mut(listener)?.waiting.push_back(child);
+        self.touch(listener, Ready::READABLE);
+        Ok(())
+    }
+
+    /// Sets the peer of a datagram socket. One that had another forgets what it was sent.
+    fn set_peer(&mut self, id: UnixId, peer: Option<UnixId>) -> io::Result<()> {
+        let socket = self.get_mut(id)?;
+        let old = std::mem::replace(&mut socket.peer, peer);
+        socket.state = match peer {
+            Some(_) => State::Connected,
+            None => State::Idle,
+        };
+        if let Some(old) = old.filter(|old| Some(*old) != peer) {
+            self.empty(id);
+            // A peer that was connected to it as well is told.
+            if let Some(other) = self.all.get_mut(&old)
+                && other.peer == Some(id)
+            {
+                other.error = Some(libc::ECONNRESET);
+                self.touch(old, Ready::ERROR);
+            }
+        }
+        self.touch(id, Ready::NONE);
+        Ok(())
+    }
+
+    /// Takes the oldest connection, and the name of its peer.
+    pub(crate) fn accept(&mut self, id: UnixId) -> io::Result<(UnixId, Option<Name>)> {
+        let socket = self.get_mut(id)?;
+        if socket.is_datagram() {
+            return Err(os(libc::EOPNOTSUPP));
+        }
+        if socket.state != State::Listening {
+            return Err(os(libc::EINVAL));
+        }
+        let child = socket.waiting.pop_front();
+        let child = child.ok_or_else(|| os(libc::EAGAIN))?;
+        self.touch(id, Ready::NONE);
+        Ok((child, self.peer_name(child).unwrap_or_default()))
+    }
+
+    pub(crate) fn name(&self, id: UnixId) -> io::Result<Option<Name>> {
+        Ok(self.get(id)?.name.clone())
+    }
+
+    pub(crate) fn peer_name(&self, id: UnixId) -> io::Result<Option<Name>> {
+        let socket = self.get(id)?;
+        let peer = socket.peer.ok_or_else(|| os(libc::ENOTCONN))?;
+        let alive = self.all.get(&peer).map(|peer| peer.name.clone());
+        Ok(alive.unwrap_or_else(|| socket.peer_name.clone()))
+    }
+
+    pub(crate) fn kind(&self, id: UnixId) -> io::Result<Kind> {
+        Ok(self.get(id)?.kind)
+    }
+
+    pub(crate) fn is_listening(&self, id: UnixId) -> io::Result<bool> {
+        Ok(self.get(id)?.state == State::Listening)
+    }
+
+    pub(crate) fn has_credentials(&self, id: UnixId) -> io::Result<bool> {
+        Ok(self.get(id)?.has_credentials)
+    }
+
+    pub(crate) fn take_error(&mut self, id: UnixId) -> io::Result<Option<i32>> {
+        let error = self.get_mut(id)?.error.take();
+        self.touch(id, Ready::NONE);
+        Ok(error)
+    }
+
+    /// The sizes of the buffers: for sending, and for receiving, which has no effect.
+    pub(crate) fn buffers(&mut self, id: UnixId) -> io::Result<(&mut usize, &mut usize)> {
+        let socket = self.get_mut(id)?;
+        Ok((&mut socket.send_buffer, &mut socket.receive_buffer))
+    }
+
+    /// Closes one direction, or both. As in Linux it never fails.
+    pub(crate) fn shutdown(&mut self, id: UnixId, how: Shutdown) -> io::Result<()> {
+        let socket = self.get_mut(id)?;
+        socket.shut(how);
+        let peer = socket.peer.filter(|_| !socket.is_datagram());
+        self.touch(id, Ready::NONE);
+        if let Some(peer) = peer
+            && let Some(other) = self.all.get_mut(&peer)
+        {
+            other.shut(match how {
+                Shutdown::Read => Shutdown::Write,
+                Shutdown::Write => Shutdown::Read,
+                Shutdown::Both => Shutdown::Both,
+            });
+            self.touch(peer, Ready::NONE);
+        }
+        Ok(())
+    }
+
+    /// Closes a socket, and those in its backlog.
+    pub(crate) fn close(&mut self, id: UnixId) {
+        self.end(id, false);
+    }
+
+    /// The peer gets `ECONNRESET` if something was not read, or nobody has accepted this end.
+    fn end(&mut self, id: UnixId, was_waiting: bool) {
+        let resets = was_waiting || self.get(id).is_ok_and(|s| !s.inbox.is_empty());
+        self.empty(id);
+        let Some(socket) = self.all.remove(&id) else {
+            return;
+        };
+        for child in socket.waiting {
+            self.end(child, true);
+        }
+        if let Some(name) = &socket.name {
+            let key = (socket.host, name.clone());
+            if self.names.get(&key) == Some(&Some(id)) {
+                match name {
+                    Name::Path(_) => drop(self.names.insert(key, None)),
+                    Name::Abstract(_) => drop(self.names.remove(&key)),
+                }
+            }
+        }
+        let peers = self.all.iter_mut().filter(|(_, s)| s.peer == Some(id));
+        let mut told = Vec::new();
+        for (&peer, other) in peers {
+            other.peer_name.clone_from(&socket.name);
+            if !other.is_datagram() {
+                other.shut(Shutdown::Both);
+                if resets {
+                    other.error = Some(libc::ECONNRESET);
+                }
+            }
+            told.push(peer);
+        }
+        for peer in told {
+            self.touch(peer, Ready::NONE);
+        }
+    }
+}

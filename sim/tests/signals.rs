@@ -1,0 +1,120 @@
+//! Signals of hosts, and the child processes that they do not have.
+#![cfg(target_os = "linux")]
+
+use std::{cell::RefCell, io, rc::Rc, time::Duration};
+
+use ws::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    signal::unix::{SignalKind, signal},
+    time::{Instant, sleep, timeout},
+};
+use ws_sim::Sim;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn a_signal_reaches_the_listeners_of_its_host_and_no_other() {
+    let sim = Sim::new(1);
+    let heard = Rc::new(RefCell::new(Vec::new()));
+    for name in ["a", "b"] {
+        let heard = heard.clone();
+        sim.host(name, move || {
+            let heard = heard.clone();
+            async move {
+                let begin = Instant::now();
+                let mut terminate = signal(SignalKind::terminate())?;
+                let mut again = signal(SignalKind::terminate())?;
+                let mut hangup = signal(SignalKind::hangup())?;
+                terminate.recv().await?;
+                again.recv().await?;
+                heard.borrow_mut().push((name, begin.elapsed()));
+                assert!(timeout(SECOND, hangup.recv()).await.is_err());
+                ws::signal::ctrl_c().await?;
+                heard.borrow_mut().push((name, begin.elapsed()));
+                io::Result::Ok(())
+            }
+        });
+    }
+    sim.client("client", async { sleep(10 * SECOND).await });
+    let number = SignalKind::terminate().as_raw();
+    sim.after(2 * SECOND, move |sim| sim.signal("a", number));
+    let number = SignalKind::interrupt().as_raw();
+    sim.after(5 * SECOND, move |sim| sim.signal("a", number));
+    sim.try_run().unwrap();
+    assert_eq!(*heard.borrow(), [("a", 2 * SECOND), ("a", 5 * SECOND)]);
+}
+
+#[test]
+fn a_signal_that_nobody_listens_for_ends_the_program_and_its_connections() {
+    let sim = Sim::new(1);
+    sim.host("server", || async {
+        let listener = TcpListener::bind("0.0.0.0:7").await?;
+        loop {
+            let (mut stream, _) = listener.accept().await?;
+            stream.write_all(b"hello").await?;
+            sleep(3600 * SECOND).await;
+        }
+        #[expect(unreachable_code, reason = "the type of the result")]
+        io::Result::Ok(())
+    });
+    sim.client("client", async {
+        let mut stream = TcpStream::connect("server:7").await?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text).await?;
+        assert_eq!(text, "hello");
+        let gone = TcpStream::connect("server:7").await;
+        assert!(gone.is_err(), "no host is there");
+        io::Result::Ok(())
+    });
+    sim.after(SECOND, |sim| sim.signal("server", libc::SIGCHLD));
+    sim.after(2 * SECOND, |sim| sim.signal("server", libc::SIGTERM));
+    sim.try_run().unwrap();
+}
+
+#[test]
+fn a_kill_ends_also_a_program_that_listens_for_all() {
+    let sim = Sim::new(1);
+    sim.host("server", || async {
+        let _listens = signal(SignalKind::terminate())?;
+        assert!(signal(SignalKind::from_raw(libc::SIGKILL)).is_err());
+        let listener = TcpListener::bind("0.0.0.0:7").await?;
+        let (_stream, _) = listener.accept().await?;
+        sleep(3600 * SECOND).await;
+        io::Result::Ok(())
+    });
+    sim.client("client", async {
+        let mut stream = TcpStream::connect("server:7").await?;
+        assert_eq!(stream.read(&mut [0]).await?, 0);
+        io::Result::Ok(())
+    });
+    sim.after(2 * SECOND, |sim| sim.signal("server", libc::SIGKILL));
+    sim.try_run().unwrap();
+}
+
+#[test]
+#[should_panic(expected = "there is no signal 0")]
+fn a_wrong_number_is_refused() {
+    let sim = Sim::new(1);
+    sim.client("client", async {});
+    sim.signal("client", 0);
+}
+
+#[test]
+fn a_host_starts_no_process() {
+    let sim = Sim::new(1);
+    sim.client("client", async {
+        let mut command = std::process::Command::new("true");
+        let error = ws::process::spawn(&mut command).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::Unsupported);
+        let piped = command.stdout(std::process::Stdio::null()).spawn();
+        assert_eq!(piped.unwrap_err().kind(), io::ErrorKind::Unsupported);
+    });
+    sim.try_run().unwrap();
+    assert!(
+        std::process::Command::new("true")
+            .status()
+            .unwrap()
+            .success()
+    );
+}

@@ -1,0 +1,176 @@
+//! What blocks the one thread of a host: it takes simulated time, and what comes after it comes
+//! later.
+#![cfg(target_os = "linux")]
+
+use std::{
+    io,
+    net::Shutdown,
+    sync::{Condvar, Mutex, mpsc},
+    thread,
+    time::{Duration, Instant},
+};
+
+use ws::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream, UdpSocket},
+};
+use ws_sim::Sim;
+
+const SECOND: Duration = Duration::from_secs(1);
+/// The default link.
+const LATENCY: Duration = Duration::from_micros(100);
+
+#[test]
+fn a_datagram_after_a_blocking_sleep_leaves_after_it() {
+    let sim = Sim::new(1);
+    sim.host("sender", || async {
+        let socket = UdpSocket::bind("0.0.0.0:0").await?;
+        ws::time::sleep(SECOND).await;
+        thread::sleep(3 * SECOND);
+        socket.send_to(b"x", "10.0.0.2:7").await.map(|_| ())
+    });
+    sim.client("receiver", async {
+        let begin = Instant::now();
+        let socket = UdpSocket::bind("0.0.0.0:7").await?;
+        socket.recv_from(&mut [0]).await?;
+        assert_eq!(begin.elapsed(), 4 * SECOND + LATENCY);
+        io::Result::Ok(())
+    });
+    sim.try_run().unwrap();
+}
+
+// The write is Nagle's business, and the acknowledgement of the first byte comes in the sleep.
+#[test]
+fn a_stream_keeps_its_order_and_its_times_over_blocking_sleeps() {
+    let sim = Sim::new(1);
+    sim.host("server", || async {
+        let listener = TcpListener::bind("0.0.0.0:7").await?;
+        let (stream, _) = listener.accept().await?;
+        let stream = stream.into_std()?;
+        let mut std = &stream;
+        for byte in [b"a", b"b", b"c"] {
+            io::Write::write_all(&mut std, byte)?;
+            thread::sleep(SECOND);
+        }
+        stream.shutdown(Shutdown::Write)?;
+        thread::sleep(SECOND);
+        drop(stream);
+        io::Result::Ok(())
+    });
+    sim.client("client", async {
+        let mut stream = TcpStream::connect("10.0.0.1:7").await?;
+        let begin = Instant::now();
+        let mut seen = Vec::new();
+        loop {
+            let mut byte = [0];
+            let read = stream.read(&mut byte).await?;
+            seen.push((byte[0], begin.elapsed()));
+            if read == 0 {
+                break;
+            }
+        }
+        // The ACK of the handshake, and the byte.
+        let first = 2 * LATENCY;
+        let at = |byte, seconds| (byte, first + seconds * SECOND);
+        assert_eq!(seen, [at(b'a', 0), at(b'b', 1), at(b'c', 2), at(0, 3)]);
+        io::Result::Ok(())
+    });
+    sim.try_run().unwrap();
+}
+
+#[test]
+fn what_a_crashed_host_would_have_sent_after_its_sleep_is_never_sent() {
+    let sim = Sim::new(1);
+    sim.host("sender", || async {
+        let socket = UdpSocket::bind("0.0.0.0:0").await?;
+        let mut stream = TcpStream::connect("10.0.0.2:7").await?;
+        thread::sleep(3 * SECOND);
+        stream.write_all(b"x").await?;
+        socket.send_to(b"x", "10.0.0.2:7").await.map(|_| ())
+    });
+    sim.client("receiver", async {
+        let socket = UdpSocket::bind("0.0.0.0:7").await?;
+        let listener = TcpListener::bind("0.0.0.0:7").await?;
+        let (mut stream, _) = listener.accept().await?;
+        let mut byte = [0];
+        let read = ws::time::timeout(10 * SECOND, stream.read(&mut byte)).await;
+        assert!(read.is_err(), "{read:?}");
+        let received = ws::time::timeout(SECOND, socket.recv_from(&mut byte)).await;
+        assert!(received.is_err(), "{received:?}");
+        io::Result::Ok(())
+    });
+    sim.after(2 * SECOND, |sim| sim.crash("sender"));
+    sim.try_run().unwrap();
+}
+
+#[test]
+fn the_clock_of_the_runtime_moves_with_a_blocking_sleep() {
+    let sim = Sim::new(1);
+    sim.client("client", async {
+        let begin = ws::time::Instant::now();
+        thread::sleep(SECOND);
+        assert_eq!(begin.elapsed(), SECOND);
+        ws::time::sleep(SECOND).await;
+        assert_eq!(begin.elapsed(), 2 * SECOND);
+        thread::sleep(SECOND);
+        let late = ws::time::timeout_at(begin + 2 * SECOND, std::future::pending::<()>());
+        assert!(late.await.is_err());
+        assert_eq!(begin.elapsed(), 3 * SECOND);
+    });
+    sim.try_run().unwrap();
+    assert_eq!(sim.elapsed(), 3 * SECOND);
+}
+
+#[test]
+fn timed_waits_of_std_take_simulated_time() {
+    let sim = Sim::new(1);
+    sim.client("client", async {
+        let begin = Instant::now();
+        thread::park_timeout(3600 * SECOND);
+        assert_eq!(begin.elapsed(), 3600 * SECOND);
+        let (_sender, receiver) = mpsc::channel::<()>();
+        let received = receiver.recv_timeout(SECOND);
+        assert_eq!(received, Err(mpsc::RecvTimeoutError::Timeout));
+        assert_eq!(begin.elapsed(), 3601 * SECOND);
+        let pair = (Mutex::new(()), Condvar::new());
+        let guard = pair.0.lock().unwrap();
+        let (_guard, result) = pair.1.wait_timeout(guard, SECOND).unwrap();
+        assert!(result.timed_out());
+        assert_eq!(begin.elapsed(), 3602 * SECOND);
+    });
+    sim.try_run().unwrap();
+}
+
+// It is this program once more, in which one test runs that never ends.
+#[test]
+fn a_wait_that_nobody_can_end_ends_the_process_with_the_place() {
+    let name = "blocks_for_ever_if_it_is_told_to";
+    let program = std::env::current_exe().unwrap();
+    let mut command = std::process::Command::new(program);
+    let output = command
+        .args([name, "--exact", "--nocapture"])
+        .env("WS_SIM_BLOCKS", "1")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success());
+    let says = r#"host "stuck" blocks its thread for ever, with seed 77"#;
+    assert!(text.contains(says), "{text}");
+    assert!(text.contains("the_place_that_blocks"), "{text}");
+}
+
+#[test]
+fn blocks_for_ever_if_it_is_told_to() {
+    #[inline(never)]
+    fn the_place_that_blocks(receiver: &mpsc::Receiver<()>) {
+        receiver.recv().unwrap();
+    }
+    if std::env::var_os("WS_SIM_BLOCKS").is_some() {
+        let sim = Sim::new(77);
+        sim.client("stuck", async {
+            let (_sender, receiver) = mpsc::channel::<()>();
+            the_place_that_blocks(&receiver);
+        });
+        sim.try_run().unwrap();
+    }
+}
