@@ -174,6 +174,7 @@ impl Sim {
             }
             host.edges
         };
+        self.begins_step(index);
         let step = || {
             as_host(index, || {
                 machine.step(|count| {
@@ -195,6 +196,16 @@ impl Sim {
             self.takes_time(index);
         }
         stepped
+    }
+
+    /// What a step of a slow host sends leaves at the end of the step.
+    pub(super) fn begins_step(&self, index: usize) {
+        let mut world = self.inner.world.borrow_mut();
+        let (step_time, id) = (world.hosts[index].step_time, world.hosts[index].id);
+        if step_time > 0 {
+            let end = world.now(index).saturating_add(step_time);
+            world.net.set_busy(id, end);
+        }
     }
 
     /// The host that has just done a step is busy with it, if it is a slow one.

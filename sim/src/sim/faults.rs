@@ -169,7 +169,7 @@ impl Sim {
     /// Lets each step of a host take so much simulated time. A step is mostly one poll of a task.
     /// With zero, as at first, a step takes none.
     ///
-    /// What a step sends leaves at its begin.
+    /// What a step sends leaves at its end.
     ///
     /// ```
     /// use ws_sim::{Sim, millis};
