@@ -9,12 +9,13 @@
 //! | module | what it has |
 //! | --- | --- |
 //! | [`Sim`] | hosts, faults, the run; Linux only |
+//! | [`Disk`], [`DiskFaults`] | the files of a host, which a crash may lose |
 //! | [`network`] | TCP and UDP sockets, the links between hosts, their faults |
 //! | [`rng`] | the one source of randomness |
 //!
 //! Inside a host the simulation has: TCP and UDP, names of hosts, `Instant` and `SystemTime`,
-//! `std::thread::sleep`, random bytes, the keys of hash maps, ids of tasks. Files, processes and
-//! signals are the system's. A real thread is refused: use `ws::spawn_blocking`. A Unix socket is
+//! `std::thread::sleep`, random bytes, the keys of hash maps, ids of tasks, files.
+//! Processes and signals are the system's. A real thread is refused: use `ws::spawn_blocking`. A Unix socket is
 //! refused with `EAFNOSUPPORT`. A call that would block on a socket answers `EDEADLK`.
 //!
 //! The package defines functions of libc, such as `recv` and `clock_gettime`, for the whole program
