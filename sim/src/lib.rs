@@ -9,13 +9,13 @@
 //! | module | what it has |
 //! | --- | --- |
 //! | [`Sim`] | hosts, faults, the run; Linux only |
+//! | [`Disk`], [`DiskFaults`] | the files of a host, which a crash may lose |
 //! | [`network`] | TCP and UDP sockets, the links between hosts, their faults |
 //! | [`rng`] | the one source of randomness |
 //!
 //! Inside a host the simulation has: TCP, UDP and Unix sockets, names of hosts, `Instant` and
 //! `SystemTime`, `std::thread::sleep`, random bytes, the keys of hash maps, ids of tasks, and the
-//! signals of `ws::signal`. Files are the system's. A real thread is refused: use
-//! `ws::spawn_blocking`. So is a child process, with `ENOSYS`. A call that would block on a socket
+//! signals of `ws::signal`, and files. A real thread is refused: use `ws::spawn_blocking`. So is a child process, with `ENOSYS`. A call that would block on a socket
 //! answers `EDEADLK`.
 //!
 //! The package defines functions of libc, such as `recv` and `clock_gettime`, for the whole program

@@ -26,8 +26,8 @@
 //! # A crash
 //!
 //! First the host's sockets vanish without a packet. Then its tasks are dropped. So destructors
-//! run, and they reach nobody: their sockets answer `EBADF`, and new ones `ENETDOWN`. Files on the
-//! disk are the system's, and stay.
+//! run, and they reach nobody: their sockets and files answer `EBADF`, new sockets `ENETDOWN`, and
+//! other calls of files `EIO`. Of the disk the seed draws what is left: see `disk.rs`.
 //!
 //! After [`Sim::crash_hard`] no destructor runs, as after a loss of power. The machine is kept aside
 //! untouched, and ends after all others when the run is over. Its memory cannot be freed without

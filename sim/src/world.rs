@@ -19,7 +19,7 @@
 //! - The keys of std's hash maps, if the thread made a hash map before the simulation. Each thread
 //!   that [`check()`](crate::check()) starts is fresh.
 //! - Ids of threads and of the process; the number of CPUs; environment variables.
-//! - Files, pipes, processes and terminals: they are the system's.
+//! - Pipes, processes and terminals, and the folders of the system: see `disk.rs`.
 //! - System calls without libc.
 //! - Signals for which a library asks the system itself, and not `ws::signal`.
 //! - Statics that outlive a run, such as a counter of the program. `futures::select!` has one, from
@@ -29,8 +29,8 @@
 //!
 //! # What hosts share
 //!
-//! All hosts are in one process and on one thread. So they share statics, thread-locals, the
-//! current directory and the environment. A crash does not reset these. A socket that outlives the
+//! All hosts are in one process and on one thread. So they share statics, thread-locals and
+//! the environment. A crash does not reset these. A socket that outlives the
 //! run is closed already, and its number is not used again by the next runs on this thread.
 
 use std::{

@@ -487,6 +487,24 @@ fn two_runs_of_a_seed_are_the_same() {
 }
 
 #[test]
+fn the_digest_covers_what_a_disk_draws() {
+    let run = |rots: bool| {
+        let sim = Sim::new(1);
+        sim.client("n0", async { sleep(Duration::from_secs(2)).await });
+        sim.disk("n0").write("f", "text").unwrap();
+        sim.after(Duration::from_secs(1), move |sim| {
+            if rots {
+                sim.rot("n0", "f");
+            }
+        });
+        sim.try_run().unwrap();
+        sim.digest()
+    };
+    assert_eq!(run(true), run(true));
+    assert_ne!(run(true), run(false));
+}
+
+#[test]
 fn what_the_system_has_can_be_read_and_not_written() {
     let seen = Rc::new(Cell::new(0));
     let sees = seen.clone();

@@ -40,6 +40,12 @@ fn some_seeds(count: u64) -> isize {
     ws_sim::check(0..count, |sim| {
         sim.host("server", || async {
             let listener = TcpListener::bind("0.0.0.0:7").await?;
+            ws::fs::create_dir_all("a/b").await?;
+            let file = ws::fs::File::create("a/b/log").await?;
+            ws::fs::write("a/new", [7; 20_000]).await?;
+            ws::fs::rename("a/new", "a/old").await?;
+            assert_eq!(std::fs::read_dir("a")?.count(), 2);
+            file.sync_all().await?;
             loop {
                 let (mut peer, _) = listener.accept().await?;
                 ws::spawn(async move {

@@ -2,9 +2,10 @@
 //!
 //! A thread of the system that a host starts is refused: its order would not be that of the seed.
 //!
-//! `std::thread::sleep` inside a host sleeps in simulated time. It returns at once, with the clock
-//! of its host moved forward. The host takes no step before the others have come to that time. So
-//! it is a call that blocks the whole host.
+//! `std::thread::sleep` inside a host sleeps in simulated time. It returns at once. In a
+//! `spawn_blocking` the call then gives its result later. Elsewhere it blocks the whole host: the
+//! clock of the host has moved forward, and it takes no step before the others have come to that
+//! time.
 #![allow(unsafe_code)]
 
 use std::{
