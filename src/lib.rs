@@ -73,6 +73,11 @@
 //! | `metrics` | `ws::metrics`: the runtime's numbers, for the recorder of the crate `metrics` |
 //! | `tracing-layer` | `ws::trace::Layer`: the lines of the program's log in the flight recorder |
 //!
+//! The feature `sim` is for tests, on Linux: `ws::sim` runs whole systems of hosts under one seed, and
+//! `#[ws::sim(seeds = 1000)]` writes such a test. `docs/simulation.md` in the repository leads to
+//! the first bug. It defines functions of libc for the whole program, so it belongs into
+//! `[dev-dependencies]`.
+//!
 //! `docs/porting.md` in the repository says how to come from tokio, async-std and smol, and what
 //! does not work.
 //!
@@ -115,7 +120,8 @@
 //! Every dependency points down: this crate has sockets and adapters, and shows what the others
 //! have; `ws-net` has descriptors, names of hosts, files, signals and processes; `ws-executor`
 //! schedules tasks, and knows no sockets; `ws-queue` has the queues, and `ws-reactor` watches
-//! descriptors, and neither knows tasks. `ws-macros` has the two attributes.
+//! descriptors, and neither knows tasks. `ws-macros` has the attributes, and `ws-sim` the
+//! simulation.
 
 // With these features there is one island: `uninit.rs`.
 #![cfg_attr(not(any(feature = "hyper", feature = "tokio-io")), forbid(unsafe_code))]

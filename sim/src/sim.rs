@@ -255,7 +255,7 @@ impl Builder {
 }
 
 /// Makes the seed of the order from that of the run: as text it is "order".
-const ORDER: u64 = 0x6f72_6465_72;
+const ORDER: u64 = 0x006f_7264_6572;
 
 fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
@@ -447,12 +447,15 @@ impl Sim {
     /// poll returns, the run is over.
     ///
     /// ```
-    /// #[ws::sim(seeds = 10)]
-    /// async fn an_hour_takes_no_time(sim: ws::sim::Sim) {
-    ///     sim.client("sleeper", async { ws::time::sleep(ws::sim::secs(3600)).await });
+    /// use ws_sim::{Sim, secs};
+    ///
+    /// // With the feature `sim` of `ws-runtime`, below `#[ws::sim(seeds = 1000)]`.
+    /// async fn an_hour_takes_no_time(sim: Sim) {
+    ///     sim.client("sleeper", async { ws::time::sleep(secs(3600)).await });
     ///     sim.run().await;
-    ///     assert_eq!(sim.elapsed(), ws::sim::secs(3600));
+    ///     assert_eq!(sim.elapsed(), secs(3600));
     /// }
+    /// # futures::executor::block_on(an_hour_takes_no_time(Sim::new(1)));
     /// ```
     ///
     /// # Panics

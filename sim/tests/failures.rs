@@ -9,7 +9,10 @@ use std::{
     time::Duration,
 };
 
-use ws::{net::TcpListener, time::sleep};
+use ws::{
+    net::{TcpListener, TcpStream},
+    time::sleep,
+};
 use ws_sim::{Failure, Sim};
 
 fn text_of_panic(f: impl FnOnce()) -> String {
@@ -210,6 +213,25 @@ fn mistakes_are_told() {
         text.contains("is a client, whose program runs once"),
         "{text}"
     );
+}
+
+#[test]
+fn what_no_host_has_is_an_error_of_the_program() {
+    for (to, wanted) in [
+        ("servr:80", "Name or service not known"),
+        ("10.0.0.9:80", "No route to host"),
+        ("[fd00::9]:80", "No route to host"),
+    ] {
+        let sim = Sim::new(1);
+        sim.host("server", || async {});
+        sim.client(
+            "client",
+            async move { TcpStream::connect(to).await.map(drop) },
+        );
+        let failure = failure(&sim);
+        assert_eq!(failure.host(), Some("client"));
+        assert!(failure.to_string().contains(wanted), "{failure}");
+    }
 }
 
 #[test]

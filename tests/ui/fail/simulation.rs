@@ -1,37 +1,39 @@
 //! A simulation is given to the function by value, with one seed or with many.
 
-use ws::sim::Sim;
+use ws_macros::sim;
 
-#[ws::sim]
+struct Sim;
+
+#[sim]
 async fn takes_nothing() {}
 
-#[ws::sim]
+#[sim]
 async fn takes_a_reference(sim: &Sim) {
-    sim.run().await;
+    drop(sim);
 }
 
-#[ws::sim]
+#[sim]
 async fn takes_more(sim: Sim, number: u32) {
-    sim.run().await;
+    drop(sim);
 }
 
-#[ws::sim(seeds = 0)]
+#[sim(seeds = 0)]
 fn no_seed(_sim: Sim) {}
 
-#[ws::sim(seeds = "many")]
+#[sim(seeds = "many")]
 fn text(_sim: Sim) {}
 
-#[ws::sim(seeds = 10, seed = 7)]
+#[sim(seeds = 10, seed = 7)]
 fn both(_sim: Sim) {}
 
-#[ws::sim(paused)]
+#[sim(paused)]
 fn unknown(_sim: Sim) {}
 
-#[ws::sim]
+#[sim]
 #[test]
 fn twice(_sim: Sim) {}
 
-#[ws::sim]
+#[sim]
 struct NoFunction;
 
 fn main() {}

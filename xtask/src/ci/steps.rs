@@ -243,7 +243,12 @@ pub(super) fn tests(place: &Place) -> Result<(), Failure> {
     console
         .args(["test", "--package", "ws-executor", "--features", "console"])
         .args(["--test", "console_is_told_of_tasks"]);
-    place.tests("tests", [all, console])
+    // All programs of a build have the functions of libc that its feature brings, so it is alone.
+    let mut simulation = cargo::command(&place.root);
+    simulation
+        .args(["test", "--package", "ws-runtime", "--features", "sim"])
+        .args(["--test", "simulation"]);
+    place.tests("tests", [all, console, simulation])
 }
 
 #[cfg(test)]

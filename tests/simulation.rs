@@ -1,4 +1,4 @@
-//! `#[ws::sim]`: the test that it writes.
+//! `#[ws::sim]`: the test that it writes. With the feature `sim` alone: see `Cargo.toml`.
 #![cfg(target_os = "linux")]
 
 use std::{future::pending, io, process::Command};
