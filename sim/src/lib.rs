@@ -34,6 +34,8 @@ mod failure;
 mod kernel;
 pub mod network;
 #[cfg(target_os = "linux")]
+mod plan;
+#[cfg(target_os = "linux")]
 mod record;
 pub mod rng;
 #[cfg(target_os = "linux")]
@@ -47,6 +49,7 @@ pub use {
     check::check,
     disk::{Disk, DiskFaults},
     failure::Failure,
+    plan::{FaultKind, Plan},
     record::Recording,
     sim::{Builder, Order, Outcome, Sim},
 };

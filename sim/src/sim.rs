@@ -42,6 +42,7 @@ mod drive;
 mod explore;
 mod faults;
 mod order;
+mod planned;
 
 use std::{
     cell::{Cell, RefCell},
@@ -59,7 +60,8 @@ use ws_executor::sim::Machine;
 pub use self::order::Order;
 use self::{drive::Digest, faults::Order as Command, order::Chooser};
 use crate::{
-    Failure, Recording, kernel,
+    Failure, Plan, Recording, kernel,
+    plan::Fault,
     record::{self, Record},
     rng::Rng,
     world::{self, Host, World},
@@ -138,6 +140,9 @@ struct Inner {
     orders: RefCell<VecDeque<Command>>,
     later: RefCell<BTreeMap<(u64, u64), Action>>,
     planned: Cell<u64>,
+    plans: RefCell<Vec<Plan>>,
+    /// The faults of the plans that happen, with their numbers.
+    planned_faults: RefCell<Vec<(usize, Fault)>>,
     choices: RefCell<Rng>,
     /// None: the hosts' schedulers choose among their tasks.
     chooser: RefCell<Option<Chooser>>,
@@ -261,6 +266,8 @@ impl Builder {
                 orders: RefCell::default(),
                 later: RefCell::default(),
                 planned: Cell::new(0),
+                plans: RefCell::default(),
+                planned_faults: RefCell::default(),
                 choices: RefCell::new(Rng::new(!self.seed)),
                 chooser: RefCell::new(Chooser::new(self.order, Rng::new(self.seed ^ ORDER))),
                 digest: Cell::default(),
