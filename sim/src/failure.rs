@@ -18,6 +18,8 @@ pub struct Failure {
     pub(crate) what: String,
     /// The tasks of each host that are alive, one a line.
     pub(crate) waits: String,
+    /// The faults of its plan that have begun, one a line.
+    pub(crate) faults: String,
     /// What a recorded run tells beside that.
     pub(crate) recorded: Option<Box<Recorded>>,
 }
@@ -65,6 +67,9 @@ impl fmt::Display for Failure {
         if !self.waits.is_empty() {
             write!(f, "\nwhat is alive:\n{}", self.waits.trim_end())?;
         }
+        if !self.faults.is_empty() {
+            write!(f, "\n{HEADING}\n{}", self.faults.trim_end())?;
+        }
         if let Some(recorded) = &self.recorded {
             write!(f, "\n{}", recorded.text.trim_end())?;
         }
@@ -79,6 +84,9 @@ impl fmt::Debug for Failure {
 }
 
 impl std::error::Error for Failure {}
+
+/// Before the faults of a plan, in the text of a failure.
+pub(crate) const HEADING: &str = "faults of its plan:";
 
 /// Tasks that are named for each host. The first ones are mostly enough.
 const NAMED_MAX: usize = 16;

@@ -40,6 +40,8 @@ mod failure;
 mod kernel;
 pub mod network;
 #[cfg(target_os = "linux")]
+mod plan;
+#[cfg(target_os = "linux")]
 mod program;
 #[cfg(target_os = "linux")]
 mod record;
@@ -57,6 +59,7 @@ pub use {
     check::check,
     disk::{Disk, DiskFaults},
     failure::Failure,
+    plan::{FaultKind, Plan},
     program::{HostProgram, Outcome},
     record::Recording,
     sim::{Builder, Order, Sim},

@@ -47,6 +47,7 @@ mod drive;
 mod explore;
 mod faults;
 mod order;
+mod planned;
 mod signal;
 
 use std::{
@@ -64,9 +65,10 @@ use ws_executor::sim::Machine;
 pub use self::order::Order;
 use self::{drive::Digest, faults::Order as Command, order::Chooser};
 use crate::{
-    Disk, Failure, HostProgram, Outcome, Recording, check,
+    Disk, Failure, HostProgram, Outcome, Plan, Recording, check,
     clock::Clock,
     kernel,
+    plan::Fault,
     program::{self, Program},
     record::{self, Record},
     rng::Rng,
@@ -119,6 +121,9 @@ struct Inner {
     orders: RefCell<VecDeque<Command>>,
     later: RefCell<BTreeMap<(u64, u64), Action>>,
     planned: Cell<u64>,
+    plans: RefCell<Vec<Plan>>,
+    /// The faults of the plans that happen, with their numbers.
+    planned_faults: RefCell<Vec<(usize, Fault)>>,
     choices: RefCell<Rng>,
     /// None: the hosts' schedulers choose among their tasks.
     chooser: RefCell<Option<Chooser>>,
@@ -243,6 +248,8 @@ impl Builder {
                 orders: RefCell::default(),
                 later: RefCell::default(),
                 planned: Cell::new(0),
+                plans: RefCell::default(),
+                planned_faults: RefCell::default(),
                 choices: RefCell::new(Rng::new(!self.seed)),
                 chooser: RefCell::new(Chooser::new(self.order, Rng::new(self.seed ^ ORDER))),
                 digest: Cell::default(),

@@ -58,6 +58,10 @@ impl Default for DiskFaults {
 }
 
 impl Store {
+    pub(crate) fn faults(&self) -> DiskFaults {
+        self.faults
+    }
+
     pub(crate) fn set_faults(&mut self, faults: DiskFaults) {
         self.faults = faults;
     }

@@ -144,6 +144,17 @@ impl Network {
         self.default_link = link;
     }
 
+    /// The link that was set for a way, and the one that it uses.
+    pub(crate) fn link(&self, from: HostId, to: HostId) -> (Option<Link>, Link) {
+        let own = self.paths.get(&(from, to)).and_then(|path| path.link);
+        (own, own.unwrap_or(self.default_link))
+    }
+
+    /// Gives a way its own link again, or the default one.
+    pub(crate) fn restore_link(&mut self, from: HostId, to: HostId, link: Option<Link>) {
+        self.path(from, to).link = link;
+    }
+
     /// Cuts every way between a host of `a` and a host of `b`, in both directions.
     pub fn partition(&mut self, a: &[HostId], b: &[HostId]) {
         self.partition_one_way(a, b);
@@ -160,6 +171,11 @@ impl Network {
     /// Ends all partitions. Packets that were lost in them stay lost.
     pub fn heal(&mut self) {
         self.paths.values_mut().for_each(|path| path.cut = false);
+    }
+
+    /// Ends partitions from the hosts of `from` to those of `to`. The ways back stay as they are.
+    pub fn heal_one_way(&mut self, from: &[HostId], to: &[HostId]) {
+        self.each_path(from, to, |path| path.cut = false);
     }
 
     /// Keeps all packets from hosts of `from` to hosts of `to` until [`release`](Self::release).

@@ -75,6 +75,7 @@ pub(super) fn run(sim: &Sim) -> Result<(), Failure> {
     let end = End(sim);
     own_ids(true);
     inner.phase.set(Phase::Running);
+    sim.plan_faults();
     let count = inner.hosts.borrow().len();
     (0..count).for_each(|index| sim.start(index));
     let mut result = sim.go();
@@ -497,6 +498,7 @@ impl Sim {
             host: host.map(|host| hosts[host].name.clone()),
             what: what.to_owned(),
             waits,
+            faults: self.faults_so_far(),
             recorded: None,
         }
     }

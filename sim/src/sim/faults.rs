@@ -295,7 +295,7 @@ impl Sim {
     }
 
     /// Notes a fault of the ways between hosts.
-    fn note_ways(&self, what: &str, (a, to, b): (&[HostId], &str, &[HostId])) {
+    pub(super) fn note_ways(&self, what: &str, (a, to, b): (&[HostId], &str, &[HostId])) {
         let net = &mut self.inner.world.borrow_mut().net;
         let names = |hosts: &[HostId]| {
             let names: Vec<_> = hosts.iter().map(|&host| net.host_name(host)).collect();
@@ -325,7 +325,7 @@ impl Sim {
     }
 
     #[track_caller]
-    fn ids<N: AsRef<str>>(&self, names: impl IntoIterator<Item = N>) -> Vec<HostId> {
+    pub(super) fn ids<N: AsRef<str>>(&self, names: impl IntoIterator<Item = N>) -> Vec<HostId> {
         let mut ids = Vec::new();
         for name in names {
             let index = self.index(name);

@@ -1,0 +1,154 @@
+//! What a seed draws from a plan.
+
+use std::collections::BTreeSet;
+
+use super::{fault::What, *};
+
+const KINDS: [FaultKind; 11] = {
+    let mut kinds = [FaultKind::Crash; 11];
+    let mut place = 0;
+    while place < kinds.len() {
+        kinds[place] = WEIGHTS[place].0;
+        place += 1;
+    }
+    kinds
+};
+
+fn hosts() -> Vec<Host> {
+    let host = |name: &str| Host {
+        name: name.to_owned(),
+        is_client: name == "client",
+    };
+    ["n0", "n1", "n2", "client"].map(host).to_vec()
+}
+
+fn draw(plan: &Plan, seed: u64) -> Vec<Fault> {
+    plan.draw(&hosts(), &mut Rng::new(seed), &[])
+}
+
+fn kind(fault: &Fault) -> FaultKind {
+    match fault.what {
+        What::Of(kind, _) | What::Between(kind, ..) | What::Link(kind, ..) => kind,
+        What::Clock(..) => FaultKind::Clock,
+    }
+}
+
+fn often() -> Plan {
+    Plan::new().every(Duration::from_millis(50))
+}
+
+#[test]
+fn the_same_seed_is_the_same_plan() {
+    assert!(draw(&often(), 1).len() > 30);
+    assert_eq!(draw(&often(), 1), draw(&often(), 1));
+    assert_ne!(draw(&often(), 1), draw(&often(), 2));
+}
+
+#[test]
+fn weights_decide_and_a_weight_of_zero_is_never() {
+    let count = |plan: &Plan, wanted| {
+        let all = (0..50).flat_map(|seed| draw(plan, seed));
+        all.filter(|fault| kind(fault) == wanted).count()
+    };
+    for wanted in KINDS {
+        let expected = !matches!(wanted, FaultKind::FailingDisk | FaultKind::FullDisk);
+        assert_eq!(count(&often(), wanted) > 0, expected, "{wanted:?}");
+        assert_eq!(count(&often().weight(wanted, 0), wanted), 0, "{wanted:?}");
+        let only = often().only([wanted]);
+        let all: BTreeSet<_> = (0..50)
+            .flat_map(|seed| draw(&only, seed))
+            .map(|it| kind(&it))
+            .collect();
+        assert_eq!(all, BTreeSet::from([wanted]));
+    }
+    let mut none = often();
+    for kind in KINDS {
+        none = none.weight(kind, 0);
+    }
+    assert_eq!(draw(&none, 1), []);
+    let heavy = Plan::new().weight(FaultKind::Clock, 100);
+    assert!(count(&heavy, FaultKind::Clock) > 2 * count(&heavy, FaultKind::Crash));
+}
+
+#[test]
+fn faults_are_within_their_times_and_clients_are_spared() {
+    let plan = often()
+        .begin(Duration::from_secs(5))
+        .quiet_after(Duration::from_secs(9))
+        .lasts(Duration::from_millis(10), Duration::from_millis(20));
+    for seed in 0..50 {
+        for fault in draw(&plan, seed) {
+            assert!(
+                fault.at > 5_000 && fault.at + fault.lasts <= 9_000,
+                "{fault}"
+            );
+            assert!(fault.lasts <= 20, "{fault}");
+            assert!(!fault.to_string().contains("client"), "{fault}");
+        }
+    }
+    assert_eq!(draw(&plan.quiet_after(Duration::ZERO), 1), []);
+    let clients = often().hosts(["client", "n0"]);
+    let all: Vec<_> = (0..50).flat_map(|seed| draw(&clients, seed)).collect();
+    let text = |fault: &Fault| fault.to_string();
+    assert!(all.iter().any(|fault| text(fault).contains("client")));
+    assert!(
+        !all.iter()
+            .any(|fault| text(fault).contains("crash \"client\""))
+    );
+    assert!(!all.iter().any(|fault| text(fault).contains("n1")));
+}
+
+#[test]
+fn what_touches_the_same_is_never_at_the_same_time() {
+    for seed in 0..50 {
+        let all = draw(&often(), seed);
+        for (place, fault) in all.iter().enumerate() {
+            let others = all[place + 1..].iter();
+            let collision = others.clone().find(|other| fault.collides(other));
+            assert_eq!(collision, None, "{fault}");
+        }
+    }
+}
+
+#[test]
+fn a_majority_stays_up_if_it_is_asked_for() {
+    let most = |plan: &Plan| {
+        let down = |all: &[Fault], fault: &Fault| {
+            let with = |other: &&Fault| fault.takes_host() && other.is_down_with(fault);
+            all.iter().filter(with).count()
+        };
+        let all = (0..50).map(|seed| draw(plan, seed));
+        all.flat_map(|all| all.iter().map(|fault| down(&all, fault)).max())
+            .max()
+    };
+    assert_eq!(most(&often()), Some(3));
+    assert_eq!(most(&often().most_down(1)), Some(1));
+}
+
+#[test]
+#[should_panic(expected = "a plan of faults names \"n7\": the hosts are [\"n0\"")]
+fn a_host_that_is_not_there_is_told() {
+    draw(&Plan::new().hosts(["n7"]), 1);
+}
+
+#[test]
+fn faults_are_told_in_words() {
+    let all: Vec<_> = (0..20)
+        .flat_map(|seed| draw(&often(), seed))
+        .map(|fault| fault.to_string())
+        .collect();
+    let has = |part: &str| all.iter().any(|text| text.contains(part));
+    for part in [
+        " s: crash \"n0\", and restart it at ",
+        ": pause \"n1\", until ",
+        ": cut [\"n0\"] from [\"n1\", \"n2\"], until ",
+        ": no packet from [\"n1\"] reaches [\"n0\", \"n2\"], until ",
+        " wait, until ",
+        "the link from \"n0\" to \"n2\" takes ",
+        " %, until ",
+        " s behind, until ",
+        "the disk of \"n2\" is slow, until ",
+    ] {
+        assert!(has(part), "{part}: {all:?}");
+    }
+}
