@@ -35,7 +35,6 @@
 
 use std::{cell::RefCell, fmt, mem, rc::Rc};
 
-pub use crate::recorder::{Arrow, Host, Hosts, Moment, Timeline};
 use crate::{
     context,
     runtime::{BuildError, Builder, Handle, Runtime},
@@ -44,6 +43,10 @@ use crate::{
         stepped::{Hand, Thread},
     },
     timer::Clock,
+};
+pub use crate::{
+    recorder::{Arrow, Host, Moment, Timeline},
+    sched::shown::Trace,
 };
 
 /// A runtime that somebody steps. See the module's head.
