@@ -87,6 +87,8 @@ mod timeline;
 pub use self::kinds::{Event, EventKind, Level, RecordedTask, Recording, UnknownLevel};
 #[cfg(not(ws_loom))]
 pub use self::of_runtime::NewEvents;
+#[cfg(all(any(test, feature = "sim"), not(ws_loom)))]
+pub(crate) use self::perfetto::Hosts;
 pub(crate) use self::ring::Ring;
 #[cfg(not(ws_loom))]
 pub(crate) use self::{
@@ -98,6 +100,6 @@ pub(crate) use self::{
 };
 #[cfg(all(any(test, feature = "sim"), not(ws_loom)))]
 pub use self::{
-    perfetto::{Arrow, Host, Hosts, Moment},
+    perfetto::{Arrow, Host, Moment},
     timeline::Timeline,
 };

@@ -39,8 +39,11 @@ use std::{cell::RefCell, fmt, mem, rc::Rc};
 
 use self::explore::Pool;
 pub use self::explore::Ready;
-pub use crate::blocking::late::take_time;
-pub use crate::recorder::{Arrow, Host, Hosts, Moment, Timeline};
+pub use crate::{
+    blocking::late::take_time,
+    recorder::{Arrow, Host, Moment, Timeline},
+    sched::shown::Trace,
+};
 use crate::{
     budget, context,
     runtime::{BuildError, Builder, Handle, Runtime},

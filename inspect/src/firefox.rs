@@ -48,11 +48,16 @@ pub(crate) fn profile(snapshot: &Map<String, Value>) -> Profile {
     let ps = snapshot["metrics"]["processors"]
         .as_array()
         .map_or(0, Vec::len) as u32;
+    // Of simulated hosts.
+    let lane = |index: u32| snapshot.get("lanes")?.get(index as usize)?.as_str();
     // Those of the Ps come first on the page.
     let threads = (1..=ps).chain([0]).map(|number| {
         let thread = profile.add_thread(process, number, at(0), false);
         match number.checked_sub(1) {
-            Some(index) => profile.set_thread_name(thread, &format!("P {index}")),
+            Some(index) => match lane(index) {
+                Some(host) => profile.set_thread_name(thread, host),
+                None => profile.set_thread_name(thread, &format!("P {index}")),
+            },
             None => profile.set_thread_name(thread, "no worker"),
         }
         profile.set_thread_show_markers_in_timeline(thread, true);
@@ -200,6 +205,7 @@ impl Writer {
             }
             "LongPollEnd" => self.ends((event.low + 1, true), event, "long poll"),
             "Mark" => self.moment(event, "mark", event.name.unwrap_or("mark").to_owned()),
+            "Message" => self.moment(event, "message", event.name.unwrap_or_default().to_owned()),
             "Log" => self.moment(
                 event,
                 level(event.low),
@@ -286,7 +292,7 @@ impl Writer {
         };
         let category = match row {
             "poll" | "long poll" => 1,
-            "mark" | "span" => 2,
+            "mark" | "message" | "span" => 2,
             _ if LEVELS.contains(&row) => 2,
             _ => 0,
         };

@@ -31,7 +31,7 @@ use std::{
 
 use ws_executor::{
     runtime::Builder,
-    sim::{Arrow, Host, Hosts, Machine, Moment, Timeline},
+    sim::{Arrow, Host, Machine, Moment, Timeline, Trace},
     task::Id,
     trace::{Event, EventKind, Level, RecordedTask, Recording as OfMachine},
 };
@@ -188,7 +188,7 @@ struct OfHost {
 impl Recording {
     /// Writes it in the format of [Perfetto](https://ui.perfetto.dev): *Open trace file*.
     ///
-    /// Each host is a process there, with a track for each worker, for each task with a name, and
+    /// `ws-inspect` shows it as well. In Perfetto, each host is a process, with a track for each worker, for each task with a name, and
     /// for what it sends and gets. A message is an arrow. The process `network` has the faults.
     ///
     /// A step takes no simulated time. So that it can be seen, each record is drawn 0.1 us after
@@ -208,7 +208,7 @@ impl Recording {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn write_perfetto(&self, out: impl io::Write) -> io::Result<()> {
-        let mut trace = Hosts::new(out, kernel::calendar());
+        let mut trace = Trace::new(out, kernel::calendar());
         let network = Host {
             number: 0,
             name: "network",
@@ -225,7 +225,7 @@ impl Recording {
             }
             trace.moments(process, host.notes.iter().map(moment))?;
         }
-        Ok(())
+        trace.end()
     }
 
     /// Writes it into a folder, as `TEST-SEED.pftrace`.

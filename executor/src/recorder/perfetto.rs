@@ -54,7 +54,9 @@ mod packets;
 mod recent;
 
 #[cfg(any(test, feature = "sim"))]
-pub use self::hosts::{Arrow, Host, Hosts, Moment};
+pub(crate) use self::hosts::Hosts;
+#[cfg(any(test, feature = "sim"))]
+pub use self::hosts::{Arrow, Host, Moment};
 pub(crate) use self::packets::{Known, Process, program};
 
 use std::{

@@ -22,16 +22,21 @@
 //! | `fields.rs` | what is told of a task, of a stall and of a runtime: a line for each |
 //! | `json.rs` | how JSON is written |
 //! | `file.rs` | the snapshot |
+//! | `hosts.rs` | that of a simulation, which has many hosts |
 //!
 //! Checked by the tests below, of `file.rs` and of the crate `ws-inspect`.
 
 mod fields;
 mod file;
+#[cfg(any(test, feature = "sim"))]
+mod hosts;
 mod json;
 
 use std::collections::VecDeque;
 
 pub(crate) use self::fields::lost_tasks;
+#[cfg(any(test, feature = "sim"))]
+pub use self::hosts::Trace;
 pub use self::{
     fields::{Field, Fields, STALL_FIELDS, TASK_FIELDS, event_json, metrics_json},
     file::{EVENTS_FIELD, PACKET_FIELD},

@@ -10,7 +10,7 @@ const KEPT = 60000;
 const MONITOR_BEGINS = 20e6;
 
 // What does not show that the thread was awake before.
-const QUIET = new Set(["Park", "Unpark", "Leave", "Block", "Return"]);
+const QUIET = new Set(["Park", "Unpark", "Leave", "Block", "Return", "Message"]);
 
 class Lane {
   constructor(index) {
@@ -175,7 +175,7 @@ class Lanes {
       case "BranchStolen":
         lane?.tick(at, kind, `stole a branch of a join from P ${low}`, 0, "steal");
         break;
-      case "Mark":
+      case "Mark": case "Message":
         (lane ?? this.lane(0)).tick(at, kind, name ?? "mark", task, "mark");
         break;
       case "Log":

@@ -43,7 +43,7 @@ function showAnswer(state) {
   const at = new Date(state.began_ms + state.now / 1e6);
   say($("about"), state.live
     ? `process ${state.pid}, up ${time(Math.max(1, Math.floor(state.now / 1e9)) * 1e9)}`
-    : `process ${state.pid}, ${at.toLocaleString()}`);
+    : `${state.pid ? `process ${state.pid}, ` : ""}${at.toLocaleString()}`);
   $("snapshot").hidden = !state.live;
   server.folder = state.folder;
   showTiles(state);

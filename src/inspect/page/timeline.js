@@ -129,10 +129,12 @@ function draw() {
   for (const lane of shown) {
     drawLane(pen, lane, y, from, to, x, width, box);
     const busy = lanes.busy(lane, from, to);
-    const part = busy === null ? "" : `${Math.round(busy * 100)} %`;
+    // The lane of a simulated host has its name, and no time in which it is busy.
+    const part = busy === null || timeline.hosts ? "" : `${Math.round(busy * 100)} %`;
     pen.fillStyle = colors.text;
     pen.textAlign = "left";
-    pen.fillText(`P ${lane.index}`, 2, y + LANE / 2 + 1);
+    const host = timeline.hosts?.[lane.index];
+    pen.fillText(host ?? `P ${lane.index}`, 2, y + LANE / 2 + 1, LEFT - 10);
     pen.fillStyle = colors.quiet;
     pen.textAlign = "right";
     pen.fillText(part, LEFT - 8, y + LANE / 2 + 1);
@@ -339,6 +341,7 @@ function startTimeline() {
 function showEvents(state) {
   timeline.began = state.began_ms;
   timeline.live = state.live;
+  timeline.hosts = state.lanes;
   timeline.now = state.now;
   timeline.heard = performance.now();
   timeline.lag = (server.wait + 60) * 1e6;

@@ -21,7 +21,7 @@ use std::{
 
 use super::{
     Known, Process, Recording, Writer,
-    packets::{Entry, Flow, Name, Packets, Track, Type},
+    packets::{self, Entry, Flow, Name, Packets, Track, Type},
 };
 
 /// Half of the time between two records of a [`Timeline`](crate::sim::Timeline).
@@ -30,9 +30,9 @@ const MESSAGE_NS: u64 = 50;
 /// In the numbers of arrows of messages.
 const MESSAGE: u64 = 1 << 63;
 
-/// Writes a trace of many hosts for [Perfetto](https://ui.perfetto.dev).
+/// Writes a trace of many hosts for Perfetto.
 #[derive(Debug)]
-pub struct Hosts<W> {
+pub(crate) struct Hosts<W> {
     out: W,
     began: SystemTime,
     /// Arrows of wakes so far.
@@ -70,7 +70,7 @@ pub enum Arrow {
 
 impl<W: io::Write> Hosts<W> {
     /// Begins a trace. `began` is what the calendar shows at the begin of the simulation.
-    pub fn new(out: W, began: SystemTime) -> Self {
+    pub(crate) fn new(out: W, began: SystemTime) -> Self {
         Self {
             out,
             began,
@@ -78,14 +78,15 @@ impl<W: io::Write> Hosts<W> {
         }
     }
 
+    /// Writes a packet of its own; see [`Writer::beside`].
+    pub(crate) fn beside(&mut self, field: u64, value: &[u8]) -> io::Result<()> {
+        packets::beside(&mut self.out, field, value)
+    }
+
     /// Writes what a machine of a host has recorded. Its clock was at zero at `begin`, and it was
     /// stopped, or the recording was taken, at `end`. Both are counted from the begin of the
     /// simulation.
-    ///
-    /// # Errors
-    ///
-    /// Those of the writer below.
-    pub fn machine(
+    pub(crate) fn machine(
         &mut self,
         host: Host<'_>,
         (begin, end): (Duration, Duration),
@@ -107,11 +108,7 @@ impl<W: io::Write> Hosts<W> {
     }
 
     /// Writes what a host has sent and got, and what has happened to it, in the order of time.
-    ///
-    /// # Errors
-    ///
-    /// Those of the writer below.
-    pub fn moments<'m>(
+    pub(crate) fn moments<'m>(
         &mut self,
         host: Host<'_>,
         moments: impl IntoIterator<Item = Moment<'m>>,

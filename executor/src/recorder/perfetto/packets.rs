@@ -323,14 +323,7 @@ impl<'a, W: io::Write> Packets<'a, W> {
 
     /// Writes a packet with one field.
     pub(super) fn beside(&mut self, number: u64, value: &[u8]) -> io::Result<()> {
-        let mut packet = Message::default();
-        packet.bytes_head(number, value.len());
-        let mut head = Message::default();
-        let length = packet.as_bytes().len() + value.len();
-        head.bytes_head(field::TRACE_PACKET, length);
-        self.out.write_all(head.as_bytes())?;
-        self.out.write_all(packet.as_bytes())?;
-        self.out.write_all(value)
+        beside(&mut self.out, number, value)
     }
 
     /// The packet that all others rely on: what the clock was when the runtime was built.
@@ -490,6 +483,18 @@ impl<'a, W: io::Write> Packets<'a, W> {
         new.push((text, number, what.to_owned()));
         number
     }
+}
+
+/// Writes a packet with one field.
+pub(super) fn beside(out: &mut impl io::Write, number: u64, value: &[u8]) -> io::Result<()> {
+    let mut packet = Message::default();
+    packet.bytes_head(number, value.len());
+    let mut head = Message::default();
+    let length = packet.as_bytes().len() + value.len();
+    head.bytes_head(field::TRACE_PACKET, length);
+    out.write_all(head.as_bytes())?;
+    out.write_all(packet.as_bytes())?;
+    out.write_all(value)
 }
 
 impl Text {

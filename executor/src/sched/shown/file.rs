@@ -34,7 +34,7 @@ pub const EVENTS_FIELD: u64 = 0x7765;
 const COPIED: usize = 1 << 22;
 
 /// From so many bytes on, a list of events is written.
-const LIST: usize = 1 << 16;
+pub(super) const LIST: usize = 1 << 16;
 
 impl Shared {
     /// Writes a snapshot.
