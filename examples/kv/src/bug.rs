@@ -24,8 +24,11 @@ pub enum Bug {
     AppliedBeforeCommit,
     /// A snapshot leaves out which requests of the clients were done.
     SnapshotForgetsClients,
-    /// The end of a log that another leader has overruled is cut in memory, and not on the disk.
+    /// The end of a log that another leader has overruled is cut in memory, and not on the disk:
+    /// after a restart it counts again.
     ConflictNotCut,
+    /// What is committed is not on the disk: a leader that restarts reads what was before.
+    CommitForgotten,
     /// The task that writes the log misses a wake-up if it comes in a certain moment.
     LostWakeUp,
     /// A node without a leader asks again and again for one, and lets no time pass.
@@ -34,7 +37,7 @@ pub enum Bug {
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::VoteNotSynced,
         Self::LogNotSynced,
         Self::SnapshotNotSynced,
@@ -44,6 +47,7 @@ impl Bug {
         Self::AppliedBeforeCommit,
         Self::SnapshotForgetsClients,
         Self::ConflictNotCut,
+        Self::CommitForgotten,
         Self::LostWakeUp,
         Self::UnboundedRetry,
     ];

@@ -2,12 +2,16 @@
 //!
 //! # How it works
 //!
-//! The file `vote` has the vote. The file `log` has one record a line: an entry, or that the end of
-//! the log was cut. All entries are in memory, too. One task appends: it takes what waits, writes
+//! The file `vote` has the vote. The file `log` has one record a line: an entry, that the end of the
+//! log was cut, or what is committed. All entries are in memory, too. One task appends: it takes what waits, writes
 //! it, syncs the file, and tells raft.
 //!
 //! *Invariant*: what raft was told is on the disk. The file read from its begin gives what is in
 //! memory, and at most more that nobody was told.
+//!
+//! What is committed has to be on the disk before it is applied. openraft lets a leader lead on after
+//! its restart. If that one does not know what it had committed, it confirms a read with a state
+//! from before.
 //!
 //! Rejected: a file for each part of the log. Logs are short here, since snapshots are often.
 use std::{
@@ -53,6 +57,7 @@ struct Shared {
 struct State {
     file: Arc<File>,
     vote: Option<Vote<NodeId>>,
+    committed: Option<LogId<NodeId>>,
     purged: Option<LogId<NodeId>>,
     entries: BTreeMap<u64, Entry<Types>>,
     waiting: Vec<(String, LogFlushed<Types>)>,
@@ -64,6 +69,8 @@ enum Record {
     Entry(Entry<Types>),
     /// The entries from this index on are no more.
     Cut(u64),
+    /// The entries up to this one are committed.
+    Committed(LogId<NodeId>),
     /// The entries up to this one are in a snapshot.
     Purged(LogId<NodeId>),
 }
@@ -88,13 +95,17 @@ impl Log {
         }
         let bytes = bytes.unwrap_or_default();
         let (lines, length) = files::lines(&bytes);
-        let (mut entries, mut purged) = (BTreeMap::new(), None);
+        let (mut entries, mut committed, mut purged) = (BTreeMap::new(), None, None);
         for line in lines {
             match serde_json::from_str(line)? {
+                Record::Entry(entry) if bug == Bug::ConflictNotCut => {
+                    entries.entry(entry.log_id.index).or_insert(entry);
+                }
                 Record::Entry(entry) => {
                     entries.insert(entry.log_id.index, entry);
                 }
                 Record::Cut(index) => entries.retain(|at, _| *at < index),
+                Record::Committed(id) => committed = Some(id),
                 Record::Purged(id) => purged = Some(id),
             }
         }
@@ -110,6 +121,7 @@ impl Log {
         let state = State {
             file: Arc::new(file),
             vote,
+            committed,
             purged,
             entries,
             waiting: Vec::new(),
@@ -219,6 +231,21 @@ impl RaftLogStorage<Types> for Log {
         Ok(self.state().vote)
     }
 
+    async fn save_committed(&mut self, id: Option<LogId<NodeId>>) -> StorageResult<()> {
+        let (Some(id), false) = (id, self.shared.bug == Bug::CommitForgotten) else {
+            return Ok(());
+        };
+        let mut state = self.state();
+        state.committed = Some(id);
+        let written = write_now(&state.file, &Record::Committed(id));
+        written.map_err(|error| StorageIOError::write_logs(&error))?;
+        Ok(())
+    }
+
+    async fn read_committed(&mut self) -> StorageResult<Option<LogId<NodeId>>> {
+        Ok(self.state().committed)
+    }
+
     async fn append<I>(&mut self, entries: I, callback: LogFlushed<Types>) -> StorageResult<()>
     where
         I: IntoIterator<Item = Entry<Types>> + OptionalSend,
@@ -248,8 +275,7 @@ impl RaftLogStorage<Types> for Log {
         if self.shared.bug == Bug::ConflictNotCut {
             return Ok(());
         }
-        let text = Record::Cut(log_id.index).line();
-        let written = text.and_then(|text| append(&state.file, &text, Fsync::Yes));
+        let written = write_now(&state.file, &Record::Cut(log_id.index));
         written.map_err(|error| StorageIOError::write_logs(&error))?;
         Ok(())
     }
@@ -265,11 +291,16 @@ impl RaftLogStorage<Types> for Log {
     }
 }
 
+fn write_now(file: &File, record: &Record) -> io::Result<()> {
+    append(file, &record.line()?, Fsync::Yes)
+}
+
 /// Writes the file anew, without what was purged.
 fn rewrite(folder: &std::path::Path, state: &State) -> io::Result<File> {
     let mut text = String::new();
     let purged = state.purged.map(Record::Purged).into_iter();
-    for record in purged.chain(state.entries.values().cloned().map(Record::Entry)) {
+    let begin = purged.chain(state.committed.map(Record::Committed));
+    for record in begin.chain(state.entries.values().cloned().map(Record::Entry)) {
         text += &record.line()?;
     }
     files::replace(folder, "log", text.as_bytes(), Fsync::Yes)?;
