@@ -5,10 +5,7 @@ mod broker;
 #[path = "../../../../tests/ecosystem/examples/jobs.rs"]
 mod jobs;
 
-use std::{
-    collections::BTreeSet,
-    time::Duration,
-};
+use std::{collections::BTreeSet, time::Duration};
 
 use futures::StreamExt;
 use tokio::{
@@ -116,8 +113,7 @@ macro_rules! program {
                 let (text, properties) = (n.to_string(), BasicProperties::default());
                 let to = ("".into(), "jobs".into());
                 let options = BasicPublishOptions::default();
-                let sent =
-                    channel.basic_publish(to.0, to.1, options, text.as_bytes(), properties);
+                let sent = channel.basic_publish(to.0, to.1, options, text.as_bytes(), properties);
                 confirmed.push(sent.await?);
             }
             let mut said = Vec::new();
@@ -135,7 +131,9 @@ macro_rules! program {
                 delivery.acker.ack(BasicAckOptions::default()).await?;
             }
             queue(QueueDeclareOptions::durable()).await?;
-            channel.basic_cancel("worker".into(), Default::default()).await?;
+            channel
+                .basic_cancel("worker".into(), Default::default())
+                .await?;
             said.push(format!("{}", consumer.next().await.is_none()));
             connection.close(200, "".into()).await?;
             Ok(said)

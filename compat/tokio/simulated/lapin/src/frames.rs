@@ -13,7 +13,7 @@ pub fn bytes(frame: &AMQPFrame) -> Vec<u8> {
     let mut bytes = vec![0; 4096 + body];
     let written = gen_frame(frame)(WriteContext::from(&mut bytes[..]));
     let (_, length) = written
-        .and_then(|context| Ok(context.into_inner()))
+        .map(WriteContext::into_inner)
         .expect("a frame of a test is short");
     bytes.truncate(length as usize);
     bytes

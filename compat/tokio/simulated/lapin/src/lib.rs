@@ -78,7 +78,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 /// There are no properties here.
 #[derive(Clone, Debug, Default)]
-pub struct ConnectionProperties;
+pub struct ConnectionProperties {}
 
 /// A connection. Dropped, it is closed.
 #[derive(Debug)]

@@ -238,7 +238,8 @@ impl Link {
                 }
             }
             AMQPFrame::Body(_, data) => {
-                if let (Some(deliver), Some(deliveries)) = (state.incoming.take(), &state.deliveries)
+                if let (Some(deliver), Some(deliveries)) =
+                    (state.incoming.take(), &state.deliveries)
                 {
                     let acker = Acker {
                         tag: deliver.delivery_tag,

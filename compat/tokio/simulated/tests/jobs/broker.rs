@@ -352,6 +352,7 @@ impl Client {
         };
         let mut disk = self.broker.disk.lock().unwrap();
         let message = disk.queues.get_mut(&queue).and_then(|all| all.remove(&id));
-        disk.acknowledged.extend(message.map(|message| message.body));
+        disk.acknowledged
+            .extend(message.map(|message| message.body));
     }
 }
