@@ -19,7 +19,12 @@ use crate::{
 };
 
 /// Features of the language and of std, with the version in which each became stable.
-const PREVIEWS: &[(&str, &str)] = &[("let_chains", "1.88"), ("integer_sign_cast", "1.87")];
+const PREVIEWS: &[(&str, &str)] = &[
+    ("let_chains", "1.88"),
+    ("integer_sign_cast", "1.87"),
+    ("unsigned_is_multiple_of", "1.87"),
+    ("vec_pop_if", "1.86"),
+];
 /// The compiler, its libraries, and LLVM, of Debian 12 before its updates.
 const PACKAGES: [&str; 4] = [
     "rustc-web=1.85.0+dfsg3-1~deb12u3",
@@ -50,7 +55,7 @@ pub(crate) fn step(shop: &Shop) -> Outcome {
     Ok(format!(
         "{} with {}",
         version.lines().next().unwrap_or_default(),
-        names.join(" and ")
+        names.join(", ")
     ))
 }
 
