@@ -146,7 +146,7 @@ pub fn around_steps(f: fn(&mut dyn FnMut())) {
 }
 
 /// Runs a step of a machine.
-#[cfg(feature = "sim")]
+#[cfg(all(any(test, feature = "sim"), not(ws_loom)))]
 pub(crate) fn step<R>(step: impl FnOnce() -> R) -> R {
     let Some(around) = AROUND_STEPS.get() else {
         return step();

@@ -47,6 +47,7 @@ const SECTIONS: &[Section] = &[
     section("lint", 4, steps::lint),
     section("fuzz-targets", 2, steps::fuzz_targets),
     section("docs", 2, steps::docs),
+    section("api", 3, steps::api),
     section("licences", 1, steps::licences),
     section("packages", 3, steps::packages),
     section("models", 7, steps::models),

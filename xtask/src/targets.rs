@@ -41,11 +41,14 @@ const CRATES: [&str; 7] = [
 const FEATURES: &str = "ws-executor/console,ws-executor/queue-records,ws-executor/sim,\
     ws-executor/stacks,ws-executor/tracing-layer,ws-runtime/inspect,ws-runtime/metrics,\
     ws-runtime/tokio-io";
+/// On systems that have no thread locals of the linker's, OpenBSD for one, this lint does not see
+/// that an initializer is const. It has looked at the same lines on Linux.
+const BLIND: &str = "clippy::missing_const_for_thread_local";
 const LIMIT: Duration = Duration::from_secs(30 * 60);
 
 const NO_STACKS: &str = "stacks in stall reports";
-const ONLY_LINUX: &str = "stacks in stall reports, whether a stalled thread computes or waits, \
-    affinity and cgroup quota, `ws::process`, hosts of `ws-sim`";
+const ONLY_LINUX: &str = "what docs/platforms.md lists as Linux's alone";
+const OPENBSD: &str = "the same, and a socket's own interval and retries of keepalive";
 
 struct Target {
     triple: &'static str,
@@ -62,7 +65,7 @@ const TARGETS: &[Target] = &[
     target("aarch64-apple-ios", ONLY_LINUX),
     target("x86_64-unknown-freebsd", ONLY_LINUX),
     target("x86_64-unknown-netbsd", ONLY_LINUX),
-    target("x86_64-unknown-openbsd", ONLY_LINUX),
+    target("x86_64-unknown-openbsd", OPENBSD),
 ];
 
 const fn target(triple: &'static str, missing: &'static str) -> Target {
@@ -140,7 +143,7 @@ fn compile(shop: &Shop, triple: &str) -> Result<(), Failure> {
     let mut command = debian::clippy(shop);
     command.args(["--target", triple, "--features", FEATURES]);
     command.args(CRATES.map(|package| format!("--package={package}")));
-    command.args(["--", "-D", "warnings"]);
+    command.args(["--", "-D", "warnings", "-A", BLIND]);
     shop.run(&format!("target-{triple}"), LIMIT, command)?
         .success()
 }

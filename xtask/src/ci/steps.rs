@@ -7,7 +7,7 @@ use super::{
     place::{Place, skipped},
 };
 use crate::{
-    Failure, abort, apt, cargo, counts, layers, lines, pictures, process, tokio,
+    Failure, abort, api, apt, cargo, counts, layers, lines, pictures, process, tokio,
     tree::{at, entries},
 };
 
@@ -75,6 +75,16 @@ pub(super) fn docs(place: &Place) -> Result<(), Failure> {
         .args(["doc", "--quiet", "--workspace", "--no-deps"])
         .arg("--all-features");
     process::run(&mut command)
+}
+
+pub(super) fn api(place: &Place) -> Result<(), Failure> {
+    if !api::is_possible(&place.root) {
+        return skipped(
+            "no nightly of Rust, or no cargo-public-api; the public API is not compared with \
+             docs/api",
+        );
+    }
+    api::check(&place.root)
 }
 
 /// By cargo-deny.

@@ -19,7 +19,14 @@ use crate::{
 };
 
 /// Features of the language and of std, with the version in which each became stable.
-const PREVIEWS: &[(&str, &str)] = &[("let_chains", "1.88"), ("integer_sign_cast", "1.87")];
+const PREVIEWS: &[(&str, &str)] = &[
+    ("let_chains", "1.88"),
+    ("integer_sign_cast", "1.87"),
+    ("unsigned_is_multiple_of", "1.87"),
+];
+/// The same of `alloc` and std, of 1.86 and 1.87, for our own crates: a crate that has `core` alone
+/// does not know them.
+const OURS: &str = "vec_pop_if,os_str_display";
 /// The compiler, its libraries, and LLVM, of Debian 12 before its updates.
 const PACKAGES: [&str; 4] = [
     "rustc-web=1.85.0+dfsg3-1~deb12u3",
@@ -48,9 +55,9 @@ pub(crate) fn step(shop: &Shop) -> Outcome {
     shop.run("oldest", LIMIT, command)?.success()?;
     let version = process::output(Command::new(&rustc).arg("--version"))?;
     Ok(format!(
-        "{} with {}",
+        "{} with {}, {OURS}",
         version.lines().next().unwrap_or_default(),
-        names.join(" and ")
+        names.join(", ")
     ))
 }
 
@@ -72,6 +79,9 @@ fn unpack(shop: &Shop, rustc: &Path) -> Result<(), Failure> {
     let usr = usr.display();
     let script = format!(
         "#!/bin/sh\n\
+         case \"$CARGO_PKG_NAME\" in\n\
+         ws-*) set -- \"$@\" '-Zcrate-attr=feature({OURS})' ;;\n\
+         esac\n\
          LD_LIBRARY_PATH={usr}/lib/x86_64-linux-gnu:{usr}/lib exec {usr}/bin/rustc \"$@\"\n"
     );
     fs::write(rustc, script).map_err(at(rustc))?;
