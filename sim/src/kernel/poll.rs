@@ -325,7 +325,7 @@ unsafe extern "C" fn poll(fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_
     if fds.is_empty() && timeout >= 0 {
         let slept = world::with_host(|world, host| {
             let ns = u64::from(timeout.unsigned_abs()) * 1_000_000;
-            let until = world.now(host).saturating_add(ns);
+            let until = world.time_after(host, ns);
             world.sleeps(host, until);
         });
         if slept.is_some() {

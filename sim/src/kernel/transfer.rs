@@ -276,11 +276,8 @@ unsafe extern "C" fn read(fd: c_int, out: *mut c_void, len: size_t) -> ssize_t {
         // SAFETY: by the contract of libc.
         return unsafe { libc::syscall(libc::SYS_read, fd, out, len) as ssize_t };
     }
-    if let Some(count) = take_count(fd) {
+    if let Some(count) = take_count(fd, len) {
         return transferred(count.and_then(|count| {
-            if len < 8 {
-                return Err(os(libc::EINVAL));
-            }
             // SAFETY: by the contract of libc there is room for 8 bytes.
             unsafe { ptr::write_unaligned(out.cast::<u64>(), count) };
             Ok(8)
@@ -320,10 +317,11 @@ unsafe extern "C" fn readv(fd: c_int, list: *const iovec, count: c_int) -> ssize
 }
 
 /// The count of an eventfd, which is zero then. None if it is none.
-fn take_count(fd: c_int) -> Option<io::Result<u64>> {
+fn take_count(fd: c_int, len: usize) -> Option<io::Result<u64>> {
     let taken = world::with(|world| {
         let file = world.files.get(fd).ok()?;
         match &mut file.kind {
+            Kind::Event { .. } | Kind::Timer if len < 8 => Some(Err(os(libc::EINVAL))),
             Kind::Event { count: 0, .. } => {
                 Some(or_deadlock(file.nonblocking, Err(os(libc::EAGAIN))))
             }
