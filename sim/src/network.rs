@@ -227,10 +227,6 @@ impl Network {
             .unwrap_or_default()
     }
 
-    pub(crate) fn name(&self, host: HostId) -> &str {
-        &self.hosts[host.0].name
-    }
-
     /// The simulated time, in nanoseconds since the network was made.
     pub fn now(&self) -> u64 {
         self.now

@@ -116,7 +116,7 @@ impl World {
     pub(crate) fn name(&self, host: usize) -> &str {
         self.hosts
             .get(host)
-            .map_or("", |host| self.net.name(host.id))
+            .map_or("", |host| self.net.host_name(host.id))
     }
 
     /// What the monotonic clock of a host shows, in nanoseconds.

@@ -6,7 +6,7 @@ use std::ptr;
 use libc::{c_char, c_int, c_long, c_ulong, c_void};
 
 use super::{
-    answer, fails,
+    FIRST, answer, fails,
     files::{File, Kind},
     is_ours, number,
     sockets::os,
@@ -47,7 +47,14 @@ unsafe extern "C" fn fcntl(fd: c_int, command: c_int, argument: c_long) -> c_int
         let flags = argument as c_int;
         let file = world.files.of(fd)?;
         match command {
+            // Simulated numbers are above all that a program may ask for.
+            libc::F_DUPFD | libc::F_DUPFD_CLOEXEC if !(0..FIRST).contains(&flags) => {
+                Err(os(libc::EINVAL))
+            }
             libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => Ok(world.files.number(file)),
+            // No signal of input and output comes here.
+            libc::F_GETOWN => Ok(0),
+            libc::F_SETOWN => Ok(0),
             libc::F_GETFD => Ok(*world.files.flags(fd)?),
             libc::F_SETFD => {
                 *world.files.flags(fd)? = flags & libc::FD_CLOEXEC;

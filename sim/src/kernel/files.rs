@@ -59,8 +59,11 @@ pub(super) enum Kind {
     Udp(SocketId),
     Unix(UnixId),
     Epoll(Watches),
-    /// An eventfd with its count.
-    Event(u64),
+    /// An eventfd. A semaphore gives its count one by one.
+    Event {
+        count: u64,
+        is_semaphore: bool,
+    },
     /// A timerfd. It never fires: in a simulation timers are the runtime's.
     Timer,
     File(Open),
@@ -208,7 +211,7 @@ impl World {
                 }
             }
             Kind::File(open) => self.hosts[file.host].disk.close(&open),
-            Kind::Event(_) | Kind::Timer => {}
+            Kind::Event { .. } | Kind::Timer => {}
         }
         Ok(())
     }
@@ -232,10 +235,21 @@ impl World {
         match &self.files.open[file].kind {
             Kind::Tcp(id) | Kind::Udp(id) => bits(self.net.readiness(*id)),
             Kind::Unix(id) => bits(self.unix.ready(*id)),
-            Kind::Epoll(watches) if watches.is_quiet() => 0,
-            Kind::Epoll(_) => libc::EPOLLIN as u32,
-            Kind::Event(0) => libc::EPOLLOUT as u32,
-            Kind::Event(_) => (libc::EPOLLIN | libc::EPOLLOUT) as u32,
+            Kind::Epoll(watches) => {
+                let mut queued = watches.queued();
+                let is_ready = queued.any(|(file, wants)| self.readiness(file) & wants != 0);
+                if is_ready { libc::EPOLLIN as u32 } else { 0 }
+            }
+            // There is room for one more at least.
+            Kind::Event { count, .. } => {
+                let readable = if *count > 0 { libc::EPOLLIN } else { 0 };
+                let writable = if *count < u64::MAX - 1 {
+                    libc::EPOLLOUT
+                } else {
+                    0
+                };
+                (readable | writable) as u32
+            }
             Kind::Timer => 0,
             Kind::File(_) => (libc::EPOLLIN | libc::EPOLLOUT) as u32,
         }

@@ -9,7 +9,7 @@
 
 use std::{
     collections::BTreeSet,
-    ffi::CStr,
+    ffi::{CStr, CString},
     mem,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     ptr,
@@ -63,11 +63,38 @@ struct Question<'a> {
     flags: c_int,
 }
 
+/// Ports with names: those of `/etc/services` that programs use.
+fn port_of(service: &str) -> Option<u16> {
+    Some(match service {
+        "ftp" => 21,
+        "ssh" => 22,
+        "telnet" => 23,
+        "smtp" => 25,
+        "domain" => 53,
+        "http" => 80,
+        "ntp" => 123,
+        "imap2" => 143,
+        "ldap" => 389,
+        "https" => 443,
+        "submission" => 587,
+        "imaps" => 993,
+        "mysql" => 3306,
+        "postgresql" => 5432,
+        "amqp" => 5672,
+        "redis" => 6379,
+        _ => return None,
+    })
+}
+
 impl Question<'_> {
     fn addresses(&self) -> Result<Vec<SocketAddr>, c_int> {
         let port = match self.service {
             None => 0,
-            Some(service) => service.parse().map_err(|_| libc::EAI_SERVICE)?,
+            Some(service) => match service.parse() {
+                Ok(port) => port,
+                Err(_) if self.flags & libc::AI_NUMERICSERV != 0 => return Err(libc::EAI_NONAME),
+                Err(_) => port_of(service).ok_or(libc::EAI_SERVICE)?,
+            },
         };
         let passive = self.flags & libc::AI_PASSIVE != 0;
         let all = match self.node {
@@ -113,6 +140,9 @@ impl Question<'_> {
     }
 
     fn answer(&self) -> Result<*mut addrinfo, c_int> {
+        if ![libc::AF_UNSPEC, libc::AF_INET, libc::AF_INET6].contains(&self.family) {
+            return Err(libc::EAI_FAMILY);
+        }
         let kinds = self.kinds();
         if kinds.is_empty() {
             return Err(libc::EAI_SOCKTYPE);
@@ -124,6 +154,12 @@ impl Question<'_> {
                 list = Entry::leak(addr, kind, protocol, list);
                 alive.insert(list as usize);
             }
+        }
+        if let (Some(node), true) = (self.node, self.flags & libc::AI_CANONNAME != 0) {
+            // A host has one name.
+            let name = CString::new(node).map_err(|_| libc::EAI_NONAME)?;
+            // SAFETY: the list has an entry, which came from `Entry::leak` just now.
+            unsafe { (*list).ai_canonname = name.into_raw() };
         }
         Ok(list)
     }
@@ -214,6 +250,10 @@ unsafe extern "C" fn freeaddrinfo(list: *mut addrinfo) {
         }
         // SAFETY: it came from `Entry::leak`, and is not alive any more.
         let entry = unsafe { Box::from_raw(next.cast::<Entry>()) };
+        if !entry.info.ai_canonname.is_null() {
+            // SAFETY: it came from `CString::into_raw`, and is freed once.
+            drop(unsafe { CString::from_raw(entry.info.ai_canonname) });
+        }
         next = entry.info.ai_next;
     }
 }

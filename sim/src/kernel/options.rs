@@ -15,6 +15,7 @@ use crate::{
 };
 
 const SECOND: u64 = 1_000_000_000;
+const MILLISECOND: u64 = 1_000_000;
 
 fn os(error: c_int) -> io::Error {
     io::Error::from_raw_os_error(error)
@@ -65,10 +66,7 @@ fn get(
     let net = &mut world.net;
     let is_tcp = matches!(kind, Kind::Tcp(_));
     let is_v6 = |net: &crate::network::Network| net.local_addr(id).map(|addr| addr.is_ipv6());
-    let keepalive = |net: &crate::network::Network| {
-        let times = net.keepalive(id)?;
-        io::Result::Ok(times.unwrap_or_default())
-    };
+    let keepalive = |net: &crate::network::Network| net.keepalive_times(id);
     let value = match (level, name) {
         (libc::SOL_SOCKET, libc::SO_ERROR) => {
             let error = net.take_error(id)?;
@@ -80,10 +78,7 @@ fn get(
         (libc::SOL_SOCKET, libc::SO_PROTOCOL) => libc::IPPROTO_UDP,
         (libc::SOL_SOCKET, libc::SO_DOMAIN) if is_v6(net)? => libc::AF_INET6,
         (libc::SOL_SOCKET, libc::SO_DOMAIN) => libc::AF_INET,
-        (libc::SOL_SOCKET, libc::SO_ACCEPTCONN) => {
-            // Only a listener accepts, and it says so without taking a connection.
-            return Err(os(libc::ENOPROTOOPT));
-        }
+        (libc::SOL_SOCKET, libc::SO_ACCEPTCONN) => net.is_listening(id)?.into(),
         (libc::SOL_SOCKET, libc::SO_REUSEADDR) => net.reuse_address(id)?.into(),
         (libc::SOL_SOCKET, libc::SO_SNDBUF) => net.send_buffer_size(id)? as c_int,
         (libc::SOL_SOCKET, libc::SO_RCVBUF) => net.receive_buffer_size(id)? as c_int,
@@ -103,6 +98,9 @@ fn get(
         (libc::IPPROTO_TCP, libc::TCP_KEEPINTVL) => (keepalive(net)?.interval / SECOND) as c_int,
         (libc::IPPROTO_TCP, libc::TCP_KEEPCNT) => keepalive(net)?.retries as c_int,
         (libc::IPPROTO_TCP, libc::TCP_MAXSEG) if is_tcp => 1_460,
+        (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT) if is_tcp => {
+            (net.user_timeout(id)? / MILLISECOND) as c_int
+        }
         (libc::IPPROTO_IP, libc::IP_TTL) => net.ttl(id)? as c_int,
         (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS) if is_v6(net)? => net.ttl(id)? as c_int,
         (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY) if is_v6(net)? => net.only_v6(id)?.into(),
@@ -129,9 +127,9 @@ fn set(
         if value <= 0 {
             return Err(os(libc::EINVAL));
         }
-        let mut times = net.keepalive(id)?.unwrap_or_default();
+        let mut times = net.keepalive_times(id)?;
         change(&mut times, value as u64);
-        net.set_keepalive(id, Some(times))
+        net.set_keepalive_times(id, times)
     };
     match (level, name) {
         (libc::SOL_SOCKET, libc::SO_REUSEADDR) => net.set_reuse_address(id, on),
@@ -140,10 +138,14 @@ fn set(
             net.set_receive_buffer_size(id, value.max(0) as usize)
         }
         (libc::SOL_SOCKET, libc::SO_KEEPALIVE) if is_tcp => {
-            let times = net.keepalive(id)?.unwrap_or_default();
+            let times = net.keepalive_times(id)?;
             net.set_keepalive(id, on.then_some(times))
         }
         (libc::IPPROTO_TCP, libc::TCP_NODELAY) => net.set_nodelay(id, on),
+        (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT) if is_tcp => match u64::try_from(value) {
+            Ok(time) => net.set_user_timeout(id, time * MILLISECOND),
+            Err(_) => Err(os(libc::EINVAL)),
+        },
         (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE) => keepalive(|k, s| k.idle = s * SECOND),
         (libc::IPPROTO_TCP, libc::TCP_KEEPINTVL) => keepalive(|k, s| k.interval = s * SECOND),
         (libc::IPPROTO_TCP, libc::TCP_KEEPCNT) => keepalive(|k, n| k.retries = n as u32),
@@ -182,7 +184,6 @@ fn has_no_effect(level: c_int, name: c_int, is_tcp: bool) -> bool {
                     name,
                     libc::TCP_CORK
                         | libc::TCP_QUICKACK
-                        | libc::TCP_USER_TIMEOUT
                         | libc::TCP_DEFER_ACCEPT
                         | libc::TCP_THIN_LINEAR_TIMEOUTS
                         | libc::TCP_MAXSEG

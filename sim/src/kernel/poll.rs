@@ -21,6 +21,9 @@ use crate::world::{self, World};
 /// Reported whether they were asked for or not.
 const ALWAYS: u32 = (libc::EPOLLERR | libc::EPOLLHUP) as u32;
 
+/// Epoll files in each other at most: `EP_MAX_NESTS` of Linux.
+const NESTS: usize = 4;
+
 /// A number, and the file that it stood for when it was added.
 type Key = (c_int, usize);
 
@@ -45,8 +48,10 @@ impl Watch {
 }
 
 impl Watches {
-    pub(super) fn is_quiet(&self) -> bool {
-        self.queue.is_empty()
+    /// Files for which something happened, and what is asked of each.
+    pub(super) fn queued(&self) -> impl Iterator<Item = (usize, u32)> {
+        let watches = self.queue.iter().map(|key| (key.1, &self.watched[key]));
+        watches.map(|(file, watch)| (file, watch.wants()))
     }
 
     pub(super) fn all(&self) -> impl Iterator<Item = Key> {
@@ -99,10 +104,14 @@ impl World {
         if let Kind::File(_) = self.files.open[watched].kind {
             return Err(os(libc::EPERM));
         }
-        let (file, watches) = self.watches(epoll)?;
+        let (file, _) = self.watches(epoll)?;
         if file == watched {
             return Err(os(libc::EINVAL));
         }
+        if call == libc::EPOLL_CTL_ADD && self.nests(watched, file).is_none_or(|n| n >= NESTS) {
+            return Err(os(libc::ELOOP));
+        }
+        let (_, watches) = self.watches(epoll)?;
         let key = (fd, watched);
         let known = watches.watched.get_mut(&key);
         let (events, data) = (to.0 | ALWAYS, to.1);
@@ -136,8 +145,21 @@ impl World {
         if watches.note(key, ready) {
             let host = self.files.open[file].host;
             self.hosts[host].edges += 1;
+            self.edge(file, libc::EPOLLIN as u32);
         }
         Ok(())
+    }
+
+    /// How deep the epoll files are that one watches. None if `outer` is among them.
+    fn nests(&self, file: usize, outer: usize) -> Option<usize> {
+        if file == outer {
+            return None;
+        }
+        let Kind::Epoll(watches) = &self.files.open[file].kind else {
+            return Some(0);
+        };
+        let mut inner = watches.all().map(|(_, file)| self.nests(file, outer));
+        inner.try_fold(0, |most, one| Some(most.max(one? + 1)))
     }
 
     fn report(&mut self, epoll: c_int, out: &mut [epoll_event]) -> io::Result<usize> {
@@ -300,6 +322,16 @@ unsafe extern "C" fn poll(fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_
         // SAFETY: by the contract of libc.
         unsafe { slice::from_raw_parts_mut(fds, count as usize) }
     };
+    if fds.is_empty() && timeout >= 0 {
+        let slept = world::with_host(|world, host| {
+            let ns = u64::from(timeout.unsigned_abs()) * 1_000_000;
+            let until = world.time_after(host, ns);
+            world.sleeps(host, until);
+        });
+        if slept.is_some() {
+            return 0;
+        }
+    }
     if !fds.iter().any(|one| is_ours(one.fd)) {
         // SAFETY: by the contract of libc.
         return unsafe { system_poll(fds, timeout) };
@@ -356,7 +388,13 @@ unsafe fn system_poll(fds: &mut [pollfd], timeout: c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn eventfd(count: c_uint, flags: c_int) -> c_int {
-    open(Kind::Event(count.into()), flags & libc::EFD_NONBLOCK != 0)
+    let is_semaphore = flags & libc::EFD_SEMAPHORE != 0;
+    let count = count.into();
+    let kind = Kind::Event {
+        count,
+        is_semaphore,
+    };
+    open(kind, flags & libc::EFD_NONBLOCK != 0)
         // SAFETY: it takes no pointers.
         .unwrap_or_else(|| unsafe { libc::syscall(libc::SYS_eventfd2, count, flags) as c_int })
 }

@@ -276,11 +276,8 @@ unsafe extern "C" fn read(fd: c_int, out: *mut c_void, len: size_t) -> ssize_t {
         // SAFETY: by the contract of libc.
         return unsafe { libc::syscall(libc::SYS_read, fd, out, len) as ssize_t };
     }
-    if let Some(count) = take_count(fd) {
+    if let Some(count) = take_count(fd, len) {
         return transferred(count.and_then(|count| {
-            if len < 8 {
-                return Err(os(libc::EINVAL));
-            }
             // SAFETY: by the contract of libc there is room for 8 bytes.
             unsafe { ptr::write_unaligned(out.cast::<u64>(), count) };
             Ok(8)
@@ -289,6 +286,10 @@ unsafe extern "C" fn read(fd: c_int, out: *mut c_void, len: size_t) -> ssize_t {
     if is_file(fd) {
         // SAFETY: by the contract of libc.
         return transferred(unsafe { read_file(fd, &one(out, len), None) });
+    }
+    if len == 0 {
+        // As in Linux, it does not look at the socket.
+        return 0;
     }
     // SAFETY: by the contract of libc.
     transferred(unsafe { receive(fd, &one(out, len), 0) }.map(|received| received.len))
@@ -316,12 +317,22 @@ unsafe extern "C" fn readv(fd: c_int, list: *const iovec, count: c_int) -> ssize
 }
 
 /// The count of an eventfd, which is zero then. None if it is none.
-fn take_count(fd: c_int) -> Option<io::Result<u64>> {
+fn take_count(fd: c_int, len: usize) -> Option<io::Result<u64>> {
     let taken = world::with(|world| {
         let file = world.files.get(fd).ok()?;
         match &mut file.kind {
-            Kind::Event(0) => Some(or_deadlock(file.nonblocking, Err(os(libc::EAGAIN)))),
-            Kind::Event(count) => Some(Ok(std::mem::take(count))),
+            Kind::Event { .. } | Kind::Timer if len < 8 => Some(Err(os(libc::EINVAL))),
+            Kind::Event { count: 0, .. } => {
+                Some(or_deadlock(file.nonblocking, Err(os(libc::EAGAIN))))
+            }
+            Kind::Event {
+                count,
+                is_semaphore,
+            } => {
+                let taken = if *is_semaphore { 1 } else { *count };
+                *count -= taken;
+                Some(Ok(taken))
+            }
             Kind::Timer => Some(or_deadlock(file.nonblocking, Err(os(libc::EAGAIN)))),
             _ => None,
         }
@@ -434,7 +445,7 @@ pub(super) unsafe extern "C" fn write(fd: c_int, from: *const c_void, len: size_
     }
     let is_event = world::with(|world| {
         let file = world.files.get(fd);
-        file.is_ok_and(|file| matches!(file.kind, Kind::Event(_)))
+        file.is_ok_and(|file| matches!(file.kind, Kind::Event { .. }))
     });
     if is_event == Some(true) {
         if len < 8 {
@@ -456,7 +467,10 @@ fn add_count(fd: c_int, by: u64) -> io::Result<usize> {
     let added = world::with(|world| {
         let key = world.files.of(fd)?;
         let file = world.files.get(fd)?;
-        if let Kind::Event(count) = &mut file.kind {
+        if by == u64::MAX {
+            return Err(os(libc::EINVAL));
+        }
+        if let Kind::Event { count, .. } = &mut file.kind {
             match count.checked_add(by) {
                 Some(sum) if sum < u64::MAX => *count = sum,
                 _ => return or_deadlock(file.nonblocking, Err(os(libc::EAGAIN))),

@@ -5,7 +5,7 @@ use std::io;
 use super::{
     Network, Ready, SocketId,
     socket::{Proto, Socket},
-    tcp::Tcp,
+    tcp::{State, Tcp},
 };
 use crate::error::{EINVAL, ENOPROTOOPT, EOPNOTSUPP, os};
 
@@ -87,9 +87,68 @@ impl Network {
             return Err(os(EINVAL));
         }
         let key = self.key(socket)?;
-        self.tcp_mut(key).keepalive = to;
+        let tcp = self.tcp_mut(key);
+        tcp.keepalive = to;
+        tcp.keepalive_times = to.unwrap_or(tcp.keepalive_times);
         self.arm_keepalive(key);
         Ok(())
+    }
+
+    /// Sets the times of `SO_KEEPALIVE`, and does not turn it on.
+    ///
+    /// # Errors
+    ///
+    /// As [`set_keepalive`](Self::set_keepalive).
+    pub fn set_keepalive_times(&mut self, socket: SocketId, to: KeepAlive) -> io::Result<()> {
+        let is_on = self.keepalive(socket)?.is_some();
+        self.set_keepalive(socket, Some(to))?;
+        if !is_on {
+            self.set_keepalive(socket, None)?;
+        }
+        Ok(())
+    }
+
+    /// The times of `SO_KEEPALIVE`, whether it is on or not.
+    ///
+    /// # Errors
+    ///
+    /// `ENOPROTOOPT`: it is a UDP socket.
+    pub fn keepalive_times(&self, socket: SocketId) -> io::Result<KeepAlive> {
+        Ok(self.tcp_option(socket)?.keepalive_times)
+    }
+
+    /// Sets `TCP_USER_TIMEOUT`, in nanoseconds: how long data that was sent may wait for its
+    /// acknowledgement before the connection is given up with `ETIMEDOUT`. With 0 the time is
+    /// Linux's own, about 15 minutes.
+    ///
+    /// # Errors
+    ///
+    /// `ENOPROTOOPT`: it is a UDP socket.
+    pub fn set_user_timeout(&mut self, socket: SocketId, time: u64) -> io::Result<()> {
+        self.tcp_option(socket)?;
+        let key = self.key(socket)?;
+        self.tcp_mut(key).user_timeout = time;
+        Ok(())
+    }
+
+    /// `TCP_USER_TIMEOUT`, in nanoseconds; 0 at first.
+    ///
+    /// # Errors
+    ///
+    /// `ENOPROTOOPT`: it is a UDP socket.
+    pub fn user_timeout(&self, socket: SocketId) -> io::Result<u64> {
+        Ok(self.tcp_option(socket)?.user_timeout)
+    }
+
+    /// Tells whether the socket listens: `SO_ACCEPTCONN`.
+    ///
+    /// # Errors
+    ///
+    /// `EBADF`: the socket is closed.
+    pub fn is_listening(&self, socket: SocketId) -> io::Result<bool> {
+        self.key(socket)?;
+        let tcp = self.tcp_option(socket);
+        Ok(tcp.is_ok_and(|tcp| tcp.state == State::Listen))
     }
 
     /// The times of `SO_KEEPALIVE`, if it is on.

@@ -114,6 +114,9 @@ pub(crate) struct Tcp {
     pub(crate) parent: Option<usize>,
     pub(crate) nodelay: bool,
     pub(crate) keepalive: Option<KeepAlive>,
+    pub(crate) keepalive_times: KeepAlive,
+    /// 0 is Linux's own.
+    pub(crate) user_timeout: u64,
     pub(crate) linger: Option<u64>,
 
     pub(crate) mss: usize,
@@ -156,6 +159,8 @@ pub(crate) struct Clock {
     pub(crate) timed: Option<(u64, u64)>,
     /// Retransmissions, or probes of a closed window, since the peer was last heard.
     pub(crate) tries: u32,
+    /// When the timer of the first try began.
+    pub(crate) sent_at: u64,
     /// When the first of them was sent.
     pub(crate) trying_since: u64,
     pub(crate) duplicate_acks: u32,
@@ -177,6 +182,8 @@ impl Tcp {
             parent: None,
             nodelay: false,
             keepalive: None,
+            keepalive_times: KeepAlive::default(),
+            user_timeout: 0,
             linger: None,
             mss: 536,
             una: 0,

@@ -156,6 +156,8 @@ impl Network {
         let fresh = Tcp {
             nodelay: old.nodelay,
             keepalive: old.keepalive,
+            keepalive_times: old.keepalive_times,
+            user_timeout: old.user_timeout,
             linger: old.linger,
             ..Tcp::new()
         };

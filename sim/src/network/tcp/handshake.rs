@@ -70,6 +70,8 @@ impl Network {
             parent: Some(listener),
             nodelay: tcp.nodelay,
             keepalive: tcp.keepalive,
+            keepalive_times: tcp.keepalive_times,
+            user_timeout: tcp.user_timeout,
             linger: tcp.linger,
             rcv_nxt: segment.seq + 1,
             ..Tcp::new()

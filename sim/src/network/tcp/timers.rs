@@ -44,10 +44,24 @@ impl Network {
             0 => FIRST_TIMEOUT,
             srtt => (srtt + 4 * clock.deviation).clamp(LEAST_TIMEOUT, LARGEST_TIMEOUT),
         };
-        let wait = (base << clock.tries.min(20)).min(LARGEST_TIMEOUT);
+        let mut wait = (base << clock.tries.min(20)).min(LARGEST_TIMEOUT);
+        let user_timeout = self.tcp(key).user_timeout;
+        if user_timeout > 0 {
+            let since = match clock.tries {
+                0 => self.now,
+                _ => clock.trying_since,
+            };
+            let left = (since + user_timeout).saturating_sub(self.now);
+            wait = wait.min(left.max(1));
+        }
         let at = self.time_of(self.sockets[key].host) + wait;
         let timer = self.events.add(at, Event::Timer(key, Timer::Retransmit));
-        self.tcp_mut(key).clock.retransmit = Some(timer);
+        let now = self.now;
+        let clock = &mut self.tcp_mut(key).clock;
+        clock.retransmit = Some(timer);
+        if clock.tries == 0 {
+            clock.sent_at = now;
+        }
     }
 
     pub(crate) fn stop_retransmit(&mut self, key: usize) {
@@ -115,10 +129,15 @@ impl Network {
         let clock = &mut tcp.clock;
         if clock.tries == 0 {
             clock.trying_since = now;
+            if tcp.user_timeout > 0 {
+                // Since it was sent, and not since it was sent again.
+                clock.trying_since = clock.sent_at;
+            }
         }
         let given_up = match tcp.state {
             State::SynSent => clock.tries >= SYN_TRIES,
             State::SynReceived => clock.tries >= SYN_ACK_TRIES,
+            _ if tcp.user_timeout > 0 => now - clock.trying_since >= tcp.user_timeout,
             _ => now - clock.trying_since >= GIVE_UP,
         };
         if given_up {
