@@ -48,7 +48,7 @@ impl Sim {
     /// sim.host("server", || std::future::pending::<()>());
     /// sim.client("client", async { ws::time::sleep(Duration::from_secs(60)).await });
     /// sim.faults(Plan::new().only([FaultKind::Pause]));
-    /// sim.run()?;
+    /// sim.try_run()?;
     /// let faults = sim.planned_faults();
     /// assert!(faults[0].contains(": pause \"server\", until "), "{faults:?}");
     /// # Ok::<(), ws_sim::Failure>(())
