@@ -5,11 +5,12 @@
 //! Each seed has a fresh thread, and as many run at once as there are CPUs. The first failure stops
 //! the others. Its message ends with a line of its own: the command that runs that seed alone.
 //!
-//! Two variables of the environment change which seeds run:
+//! Variables of the environment change which seeds run:
 //!
 //! | variable | what runs |
 //! | --- | --- |
 //! | `WS_SEED=12` | this seed alone |
+//! | `WS_SEED=12 WS_FAULTS=3,7` | this seed, with these faults of its plan alone |
 //! | `WS_SEEDS=100000` | so many seeds, from the first of the test on; a test of one seed keeps it |
 //!
 //! *Invariant*: the seed that is named is the lowest that fails, on any number of CPUs. Seeds begin
@@ -30,7 +31,12 @@ use std::{
     thread,
 };
 
-use crate::{Builder, Failure, Outcome, Sim, program::sealed, record};
+use crate::{
+    Builder, Failure, Outcome, Sim,
+    plan::{self, Kept},
+    program::sealed,
+    record,
+};
 
 thread_local! {
     /// Whether this thread runs a seed of a check, which tells of its failure.
@@ -47,6 +53,9 @@ thread_local! {
 /// A seed that fails runs once more and is recorded: the message has the last events of each host.
 /// With `WS_SIM_TRACE=FOLDER` in the environment, `FOLDER/TEST-SEED.pftrace` is written: see
 /// [`Recording::write_perfetto`](crate::Recording::write_perfetto).
+///
+/// If the test has a [`Plan`](crate::Plan) of faults, the seed also runs with some of them left out,
+/// up to 100 times. The message tells the smallest plan that fails, and how to replay that.
 ///
 /// # Panics
 ///
@@ -103,16 +112,27 @@ impl Builder {
             Err(problem) => panic!("{name}: {problem}"),
         };
         let chosen = choose(seeds, variable("WS_SEED"), variable("WS_SEEDS"));
-        let failed = match chosen.unwrap_or_else(|problem| panic!("{problem}")) {
-            Chosen::Replay(seed) => recorded(&self, seed, test, f).map(|what| (seed, what)),
+        let chosen = chosen.unwrap_or_else(|problem| panic!("{problem}"));
+        let kept = variable("WS_FAULTS").map(|text| match (&chosen, text.parse::<Kept>()) {
+            (Chosen::Replay(_), Ok(kept)) => kept,
+            (Chosen::Replay(_), Err(problem)) => panic!("{problem}"),
+            _ => panic!("WS_FAULTS names the faults of one seed: give WS_SEED too"),
+        });
+        let failed = match chosen {
+            Chosen::Replay(seed) => {
+                let failed = recorded(&self, seed, test, kept.as_ref(), f);
+                failed.map(|what| (seed, kept, what))
+            }
             Chosen::Seeds(seeds) => {
                 let jobs = thread::available_parallelism().map_or(1, usize::from);
                 let failed = first_failure(&self, seeds, jobs, f);
-                failed.map(|(seed, what)| (seed, once_more(&self, seed, test, what, f)))
+                failed.map(|(seed, what)| told(&self, seed, test, what, f))
             }
         };
-        if let Some((seed, what)) = failed {
-            let replay = format!("WS_SEED={seed} cargo test {test}");
+        if let Some((seed, kept, what)) = failed {
+            let faults = kept.map(|kept| format!("WS_FAULTS={kept} "));
+            let faults = faults.unwrap_or_default();
+            let replay = format!("WS_SEED={seed} {faults}cargo test {test}");
             panic!("{what}\n\nreplay it:\n{}", replay.trim_end());
         }
     }
@@ -196,16 +216,57 @@ fn choose(
 }
 
 /// Runs a seed on a fresh thread, whose hash maps have no keys yet, and records it.
-fn recorded(builder: &Builder, seed: u64, test: &str, f: &SetUp<'_>) -> Option<String> {
+fn recorded(
+    builder: &Builder,
+    seed: u64,
+    test: &str,
+    kept: Option<&Kept>,
+    f: &SetUp<'_>,
+) -> Option<String> {
     on_fresh_thread(seed, || {
+        plan::keep(kept.cloned());
         record::ask(test);
         one(builder, seed, f)
     })
 }
 
+/// A seed that failed, the faults that made it fail, and what is told of it.
+fn told(
+    builder: &Builder,
+    seed: u64,
+    test: &str,
+    what: String,
+    f: &SetUp<'_>,
+) -> (u64, Option<Kept>, String) {
+    let smallest = plan::smallest(&what, |kept| {
+        let mut drawn = (0, Vec::new());
+        let what = on_fresh_thread(seed, || {
+            plan::keep(kept.cloned());
+            let what = one(builder, seed, f);
+            drawn = plan::drawn();
+            what
+        });
+        (what, drawn)
+    });
+    let Some(smallest) = smallest else {
+        let what = once_more(builder, seed, test, (what, None), f);
+        return (seed, None, what);
+    };
+    let note = smallest.to_string();
+    let of_it = (smallest.what, Some(&smallest.kept));
+    let what = once_more(builder, seed, test, of_it, f);
+    (seed, Some(smallest.kept), format!("{what}\n\n{note}"))
+}
+
 /// Runs a seed that failed once more, for what its recording tells.
-fn once_more(builder: &Builder, seed: u64, test: &str, what: String, f: &SetUp<'_>) -> String {
-    let differs = match recorded(builder, seed, test, f) {
+fn once_more(
+    builder: &Builder,
+    seed: u64,
+    test: &str,
+    (what, kept): (String, Option<&Kept>),
+    f: &SetUp<'_>,
+) -> String {
+    let differs = match recorded(builder, seed, test, kept, f) {
         Some(again) if again.lines().next() == what.lines().next() => return again,
         Some(again) => format!("it ended otherwise:\n{again}"),
         None => "it did not fail.".to_owned(),

@@ -19,7 +19,7 @@ pub struct Failure {
     /// The tasks of each host that are alive, one a line.
     pub(crate) waits: String,
     /// The faults of its plan that have begun, one a line.
-    pub(crate) faults: String,
+    pub(crate) faults: Box<str>,
     /// What a recorded run tells beside that.
     pub(crate) recorded: Option<Box<Recorded>>,
 }

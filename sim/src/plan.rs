@@ -37,7 +37,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 pub(crate) use self::{
     fault::{Fault, Host},
-    smallest::{Kept, Smallest, drawn, keep, kept, smallest, told},
+    smallest::{Kept, drawn, keep, kept, smallest, told},
 };
 use crate::rng::Rng;
 
@@ -50,6 +50,8 @@ const TRIES: u32 = 8;
 pub enum FaultKind {
     /// A host crashes, and restarts later. Clients never crash.
     Crash,
+    /// The same without destructors: see [`Sim::crash_hard`](crate::Sim::crash_hard).
+    HardCrash,
     /// A host stands still, and goes on later.
     Pause,
     /// Hosts fall into two groups that do not reach each other.
@@ -64,6 +66,10 @@ pub enum FaultKind {
     LossyLink,
     /// The calendar of a host is wrong by up to a minute.
     Clock,
+    /// The clocks of a host jump forward by up to ten seconds.
+    Jump,
+    /// Each step of a host takes 1 ms.
+    SlowHost,
     /// A sync of a host's disk takes up to half a second. See [`DiskFaults`](crate::DiskFaults).
     SlowDisk,
     /// Calls of a host's disk fail with `EIO`, one in ten. Never, if it has no weight of its own.
@@ -73,8 +79,9 @@ pub enum FaultKind {
 }
 
 /// Each kind with its weight at first.
-const WEIGHTS: [(FaultKind, u32); 11] = [
-    (FaultKind::Crash, 4),
+const WEIGHTS: [(FaultKind, u32); 14] = [
+    (FaultKind::Crash, 3),
+    (FaultKind::HardCrash, 1),
     (FaultKind::Pause, 3),
     (FaultKind::Partition, 4),
     (FaultKind::OneWay, 2),
@@ -82,6 +89,8 @@ const WEIGHTS: [(FaultKind, u32); 11] = [
     (FaultKind::SlowLink, 2),
     (FaultKind::LossyLink, 2),
     (FaultKind::Clock, 1),
+    (FaultKind::Jump, 1),
+    (FaultKind::SlowHost, 1),
     (FaultKind::SlowDisk, 1),
     (FaultKind::FailingDisk, 0),
     (FaultKind::FullDisk, 0),

@@ -24,8 +24,8 @@ pub(crate) struct Fault {
 pub(super) enum What {
     /// It is done to a host.
     Of(FaultKind, String),
-    /// A calendar is wrong by so many milliseconds.
-    Clock(String, i64),
+    /// A clock is wrong by so many milliseconds.
+    Clock(FaultKind, String, i64),
     /// Between two groups.
     Between(FaultKind, Vec<String>, Vec<String>),
     /// Of a link: milliseconds or parts per million.
@@ -46,13 +46,17 @@ impl Fault {
         let index = |rng: &mut Rng| rng.below(hosts.len() as u64) as usize;
         let one = |rng: &mut Rng| hosts.get(index(rng));
         let what = match kind {
-            FaultKind::Crash => {
+            FaultKind::Crash | FaultKind::HardCrash => {
                 let host = one(rng).filter(|host| !host.is_client)?;
                 What::Of(kind, host.name.clone())
             }
-            FaultKind::Clock => {
+            FaultKind::Clock | FaultKind::Jump => {
                 let host = one(rng)?.name.clone();
-                What::Clock(host, rng.below(120_001) as i64 - 60_000)
+                let off = match kind {
+                    FaultKind::Clock => rng.below(120_001) as i64 - 60_000,
+                    _ => 1 + rng.below(10_000) as i64,
+                };
+                What::Clock(kind, host, off)
             }
             FaultKind::Partition | FaultKind::OneWay | FaultKind::Hold => {
                 let (mut a, mut b) = (Vec::new(), Vec::new());
@@ -77,6 +81,7 @@ impl Fault {
                 What::Link(kind, from.name.clone(), to.name.clone(), how)
             }
             FaultKind::Pause
+            | FaultKind::SlowHost
             | FaultKind::SlowDisk
             | FaultKind::FailingDisk
             | FaultKind::FullDisk => What::Of(kind, one(rng)?.name.clone()),
@@ -103,7 +108,13 @@ impl Fault {
     }
 
     pub(super) fn takes_host(&self) -> bool {
-        matches!(self.what, What::Of(FaultKind::Crash | FaultKind::Pause, _))
+        matches!(
+            self.what,
+            What::Of(
+                FaultKind::Crash | FaultKind::HardCrash | FaultKind::Pause,
+                _
+            )
+        )
     }
 
     /// Whether a host is down for both at the same time.
@@ -113,11 +124,10 @@ impl Fault {
 
     fn held(&self) -> Vec<Held<'_>> {
         match &self.what {
-            What::Of(FaultKind::Crash | FaultKind::Pause, host) => {
-                vec![(FaultKind::Crash, host, "")]
-            }
+            What::Of(_, host) if self.takes_host() => vec![(FaultKind::Crash, host, "")],
+            What::Of(FaultKind::SlowHost, host) => vec![(FaultKind::SlowHost, host, "")],
             What::Of(_, host) => vec![(FaultKind::SlowDisk, host, "")],
-            What::Clock(host, _) => vec![(FaultKind::Clock, host, "")],
+            What::Clock(_, host, _) => vec![(FaultKind::Clock, host, "")],
             What::Between(kind, a, b) => {
                 let of = match kind {
                     FaultKind::Hold => FaultKind::Hold,
@@ -150,6 +160,14 @@ impl Fault {
                 sim.crash(&host);
                 Box::new(move |sim| sim.restart(host))
             }
+            What::Of(FaultKind::HardCrash, host) => {
+                sim.crash_hard(&host);
+                Box::new(move |sim| sim.restart(host))
+            }
+            What::Of(FaultKind::SlowHost, host) => {
+                sim.slow(&host, Duration::from_millis(1));
+                Box::new(move |sim| sim.slow(host, Duration::ZERO))
+            }
             What::Of(FaultKind::Pause, host) => {
                 sim.pause(&host);
                 Box::new(move |sim| sim.resume(host))
@@ -159,7 +177,11 @@ impl Fault {
                 sim.set_disk(&host, disk(kind, before));
                 Box::new(move |sim| sim.set_disk(host, before))
             }
-            What::Clock(host, off) => {
+            What::Clock(FaultKind::Jump, host, by) => {
+                sim.jump(host, Duration::from_millis(by.unsigned_abs()));
+                Box::new(|_| ())
+            }
+            What::Clock(_, host, off) => {
                 sim.skew(&host, off * 1_000_000);
                 Box::new(move |sim| sim.skew(host, 0))
             }
@@ -247,11 +269,19 @@ impl fmt::Display for Fault {
             What::Of(FaultKind::Crash, host) => {
                 return write!(f, "crash {host:?}, and restart it at {end}");
             }
+            What::Of(FaultKind::HardCrash, host) => {
+                return write!(f, "power off {host:?}, and restart it at {end}");
+            }
+            What::Clock(FaultKind::Jump, host, by) => {
+                let by = Seconds(by.unsigned_abs());
+                return write!(f, "the clocks of {host:?} jump by {by}");
+            }
+            What::Of(FaultKind::SlowHost, host) => write!(f, "a step of {host:?} takes 1 ms"),
             What::Of(FaultKind::Pause, host) => write!(f, "pause {host:?}"),
             What::Of(FaultKind::SlowDisk, host) => write!(f, "the disk of {host:?} is slow"),
             What::Of(FaultKind::FullDisk, host) => write!(f, "the disk of {host:?} is full"),
             What::Of(_, host) => write!(f, "the disk of {host:?} fails one call in ten"),
-            What::Clock(host, off) => {
+            What::Clock(_, host, off) => {
                 let side = if *off < 0 { "behind" } else { "ahead" };
                 let off = Seconds(off.unsigned_abs());
                 write!(f, "the calendar of {host:?} is {off} {side}")

@@ -23,6 +23,8 @@
 
 use std::{cell::RefCell, fmt, str::FromStr};
 
+use crate::failure::HEADING;
+
 /// Runs of a seed to find its smallest plan.
 const RUNS: usize = 100;
 
@@ -133,6 +135,8 @@ pub(crate) type Run = (Option<String>, (usize, Vec<usize>));
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Smallest {
     pub(crate) kept: Kept,
+    /// What it fails with.
+    pub(crate) what: String,
     pub(crate) planned: usize,
     pub(crate) runs: usize,
 }
@@ -143,27 +147,29 @@ impl fmt::Display for Smallest {
             kept,
             planned,
             runs,
+            ..
         } = self;
         let left = kept.0.len();
         write!(
             f,
-            "of {planned} planned faults {left} made it fail ({runs} runs): WS_FAULTS={kept}"
+            "of {planned} planned faults {left} made it fail (found in {runs} runs)"
         )
     }
 }
 
 /// Looks for the smallest plan with which a seed fails as `what` says. None if no faults were
-/// planned, or if the seed does not fail again.
+/// planned, if none had begun, or if the seed does not fail again.
 pub(crate) fn smallest(what: &str, run: impl FnMut(Option<&Kept>) -> Run) -> Option<Smallest> {
+    if !what.contains(HEADING) {
+        return None;
+    }
     let mut search = Search {
         run,
         kind: kind(what),
+        what: what.to_owned(),
         runs: 0,
     };
     let (planned, begun) = search.fails(None)?;
-    if planned == 0 {
-        return None;
-    }
     let mut kept = Kept(begun.into_iter().map(|number| (number, 0)).collect());
     if search.fails(Some(&Kept::default())).is_some() {
         kept = Kept::default();
@@ -172,6 +178,7 @@ pub(crate) fn smallest(what: &str, run: impl FnMut(Option<&Kept>) -> Run) -> Opt
     search.shorten(&mut kept);
     Some(Smallest {
         kept,
+        what: search.what,
         planned,
         runs: search.runs,
     })
@@ -180,6 +187,8 @@ pub(crate) fn smallest(what: &str, run: impl FnMut(Option<&Kept>) -> Run) -> Opt
 struct Search<R> {
     run: R,
     kind: String,
+    /// Of the last run that failed so.
+    what: String,
     runs: usize,
 }
 
@@ -190,7 +199,9 @@ impl<R: FnMut(Option<&Kept>) -> Run> Search<R> {
         }
         self.runs += 1;
         let (what, drawn) = (self.run)(kept);
-        (kind(&what?) == self.kind).then_some(drawn)
+        let what = what.filter(|what| kind(what) == self.kind)?;
+        self.what = what;
+        Some(drawn)
     }
 
     fn leave_out(&mut self, kept: &mut Kept) {
@@ -246,19 +257,22 @@ mod tests {
 
     /// Searches in a run of 30 faults, of which 25 have begun, and which fails with these.
     fn search(needed: &[usize], least: u32) -> Option<Smallest> {
-        smallest("host \"c\": 7 of 9 are lost, after 3s of time", |kept| {
-            let halvings = |number| kept.map_or(Some(0), |kept| kept.halvings(number));
-            let fails = |number: &usize| halvings(*number).is_some_and(|it| it <= least);
-            let drawn = (
-                30,
-                (1..=25)
-                    .filter(|number| halvings(*number).is_some())
-                    .collect(),
-            );
-            let fails = needed.iter().all(fails);
-            let what = "host \"c\": 12 of 90 are lost, after 800ms of time\nand more";
-            (fails.then(|| what.to_owned()), drawn)
-        })
+        smallest(
+            "host \"c\": 7 of 9 are lost, after 3s of time\nfaults of its plan:",
+            |kept| {
+                let halvings = |number| kept.map_or(Some(0), |kept| kept.halvings(number));
+                let fails = |number: &usize| halvings(*number).is_some_and(|it| it <= least);
+                let drawn = (
+                    30,
+                    (1..=25)
+                        .filter(|number| halvings(*number).is_some())
+                        .collect(),
+                );
+                let fails = needed.iter().all(fails);
+                let what = "host \"c\": 12 of 90 are lost, after 800ms of time\nand more";
+                (fails.then(|| what.to_owned()), drawn)
+            },
+        )
     }
 
     #[test]
@@ -277,15 +291,12 @@ mod tests {
         assert_eq!(found.kept, Kept::default());
         assert_eq!(found.runs, 2);
         let text = found.to_string();
-        assert!(
-            text.ends_with("0 made it fail (2 runs): WS_FAULTS=none"),
-            "{text}"
-        );
+        assert!(text.ends_with("0 made it fail (found in 2 runs)"), "{text}");
     }
 
     #[test]
     fn another_failure_does_not_count() {
-        let found = smallest("host \"a\": lost, after 1s", |kept| {
+        let found = smallest("host \"a\": lost, after 1s\nfaults of its plan:", |kept| {
             let what = if kept.is_some() { "found" } else { "lost" };
             let what = format!("host \"a\": {what}, after 2s");
             (Some(what), (2, vec![1, 2]))
@@ -297,7 +308,7 @@ mod tests {
     fn the_work_is_bounded() {
         let mut runs = 0;
         let all: Vec<usize> = (1..=500).collect();
-        let found = smallest("lost", |_| {
+        let found = smallest("lost\nfaults of its plan:", |_| {
             runs += 1;
             let what = (runs == 1).then(|| "lost".to_owned());
             (what, (500, all.clone()))

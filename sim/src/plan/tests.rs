@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::{fault::What, *};
 
-const KINDS: [FaultKind; 11] = {
-    let mut kinds = [FaultKind::Crash; 11];
+const KINDS: [FaultKind; WEIGHTS.len()] = {
+    let mut kinds = [FaultKind::Crash; WEIGHTS.len()];
     let mut place = 0;
     while place < kinds.len() {
         kinds[place] = WEIGHTS[place].0;
@@ -29,12 +29,12 @@ fn draw(plan: &Plan, seed: u64) -> Vec<Fault> {
 fn kind(fault: &Fault) -> FaultKind {
     match fault.what {
         What::Of(kind, _) | What::Between(kind, ..) | What::Link(kind, ..) => kind,
-        What::Clock(..) => FaultKind::Clock,
+        What::Clock(kind, ..) => kind,
     }
 }
 
 fn often() -> Plan {
-    Plan::new().every(Duration::from_millis(50))
+    Plan::new().every(Duration::from_millis(300))
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn the_same_seed_is_the_same_plan() {
 #[test]
 fn weights_decide_and_a_weight_of_zero_is_never() {
     let count = |plan: &Plan, wanted| {
-        let all = (0..50).flat_map(|seed| draw(plan, seed));
+        let all = (0..20).flat_map(|seed| draw(plan, seed));
         all.filter(|fault| kind(fault) == wanted).count()
     };
     for wanted in KINDS {
@@ -55,7 +55,7 @@ fn weights_decide_and_a_weight_of_zero_is_never() {
         assert_eq!(count(&often(), wanted) > 0, expected, "{wanted:?}");
         assert_eq!(count(&often().weight(wanted, 0), wanted), 0, "{wanted:?}");
         let only = often().only([wanted]);
-        let all: BTreeSet<_> = (0..50)
+        let all: BTreeSet<_> = (0..20)
             .flat_map(|seed| draw(&only, seed))
             .map(|it| kind(&it))
             .collect();
@@ -76,7 +76,7 @@ fn faults_are_within_their_times_and_clients_are_spared() {
         .begin(Duration::from_secs(5))
         .quiet_after(Duration::from_secs(9))
         .lasts(Duration::from_millis(10), Duration::from_millis(20));
-    for seed in 0..50 {
+    for seed in 0..20 {
         for fault in draw(&plan, seed) {
             assert!(
                 fault.at > 5_000 && fault.at + fault.lasts <= 9_000,
@@ -88,7 +88,7 @@ fn faults_are_within_their_times_and_clients_are_spared() {
     }
     assert_eq!(draw(&plan.quiet_after(Duration::ZERO), 1), []);
     let clients = often().hosts(["client", "n0"]);
-    let all: Vec<_> = (0..50).flat_map(|seed| draw(&clients, seed)).collect();
+    let all: Vec<_> = (0..20).flat_map(|seed| draw(&clients, seed)).collect();
     let text = |fault: &Fault| fault.to_string();
     assert!(all.iter().any(|fault| text(fault).contains("client")));
     assert!(
@@ -100,7 +100,7 @@ fn faults_are_within_their_times_and_clients_are_spared() {
 
 #[test]
 fn what_touches_the_same_is_never_at_the_same_time() {
-    for seed in 0..50 {
+    for seed in 0..20 {
         let all = draw(&often(), seed);
         for (place, fault) in all.iter().enumerate() {
             let others = all[place + 1..].iter();
@@ -114,10 +114,12 @@ fn what_touches_the_same_is_never_at_the_same_time() {
 fn a_majority_stays_up_if_it_is_asked_for() {
     let most = |plan: &Plan| {
         let down = |all: &[Fault], fault: &Fault| {
-            let with = |other: &&Fault| fault.takes_host() && other.is_down_with(fault);
+            let began = |other: &Fault| other.at <= fault.at;
+            let is_down = |other: &Fault| fault.takes_host() && other.is_down_with(fault);
+            let with = |other: &&Fault| began(other) && is_down(other);
             all.iter().filter(with).count()
         };
-        let all = (0..50).map(|seed| draw(plan, seed));
+        let all = (0..20).map(|seed| draw(plan, seed));
         all.flat_map(|all| all.iter().map(|fault| down(&all, fault)).max())
             .max()
     };
@@ -133,7 +135,7 @@ fn a_host_that_is_not_there_is_told() {
 
 #[test]
 fn faults_are_told_in_words() {
-    let all: Vec<_> = (0..20)
+    let all: Vec<_> = (0..60)
         .flat_map(|seed| draw(&often(), seed))
         .map(|fault| fault.to_string())
         .collect();

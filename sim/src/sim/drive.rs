@@ -498,7 +498,7 @@ impl Sim {
             host: host.map(|host| hosts[host].name.clone()),
             what: what.to_owned(),
             waits,
-            faults: self.faults_so_far(),
+            faults: self.faults_so_far().into(),
             recorded: None,
         }
     }
