@@ -242,6 +242,63 @@ fn a_crashed_program_writes_no_more() {
 }
 
 #[test]
+fn a_file_that_was_cut_is_whole_or_cut() {
+    let seen = left(DiskFaults::default(), async || {
+        write_durably(&"1".repeat(4096)).await?;
+        sync_folder().await?;
+        let file = fs::OpenOptions::new().write(true).open("f").await?;
+        file.set_len(100).await
+    });
+    let both = BTreeSet::from([4096, 100].map(|len| Some(vec![b'1'; len])));
+    assert!(seen == both, "{} kinds", seen.len());
+}
+
+#[test]
+fn what_a_crash_cut_off_does_not_come_back() {
+    for seed in 0..SEEDS {
+        let sim = Sim::new(seed);
+        sim.host("n0", || async {
+            if let Ok(bytes) = fs::read("f").await {
+                let file = fs::OpenOptions::new().write(true).open("f").await?;
+                file.set_len(400).await?;
+                let longer = fs::read("f").await?;
+                assert!(longer[bytes.len()..].iter().all(|byte| *byte == 0));
+                return Ok(());
+            }
+            write_durably(&"1".repeat(100)).await?;
+            sync_folder().await?;
+            fs::write("f", "2".repeat(300)).await
+        });
+        sim.client("clock", async { sleep(Duration::from_secs(3)).await });
+        sim.after(Duration::from_secs(1), |sim| sim.restart("n0"));
+        sim.try_run().unwrap();
+    }
+}
+
+#[test]
+fn a_file_that_was_open_before_a_restart_is_none_after_it() {
+    let kept = Rc::new(RefCell::new(Vec::new()));
+    let keeps = kept.clone();
+    let sim = Sim::new(3);
+    sim.host("n0", move || {
+        keeps.borrow_mut().push(std::fs::File::create("f").unwrap());
+        std::fs::File::open(".").unwrap().sync_all().unwrap();
+        std::future::pending::<()>()
+    });
+    sim.client("clock", async { sleep(Duration::from_secs(3)).await });
+    sim.after(Duration::from_secs(1), |sim| sim.restart("n0"));
+    sim.after(Duration::from_secs(2), move |_| {
+        use std::io::Write;
+
+        let mut files = kept.borrow_mut();
+        let error = files[0].write(b"late").unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EBADF));
+        files[1].write_all(b"in time").unwrap();
+    });
+    sim.try_run().unwrap();
+}
+
+#[test]
 fn a_failed_sync_is_not_made_good_by_the_next_one() {
     let seen = left(DiskFaults::default(), async || {
         write_durably("old").await?;

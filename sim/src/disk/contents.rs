@@ -269,7 +269,8 @@ impl Contents {
         // All lost, all kept, or each sector by itself.
         let way = if behind.is_empty() { 0 } else { dice.below(3) };
         for (sector, Behind { platter, is_dirty }) in behind {
-            let is_cut = sector * SECTOR as u64 >= self.len;
+            // The cut is lost, so its zeros are as well.
+            let is_cut = len > self.len && (sector + 1) * SECTOR as u64 > self.len;
             let is_lost = !is_dirty || is_cut || way == 0 || way == 2 && dice.coin();
             if is_dirty && !is_cut && dice.chance(tear_ppm) {
                 let mut torn = self.sector(sector).unwrap_or_else(|| Box::new([0; SECTOR]));

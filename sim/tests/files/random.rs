@@ -135,7 +135,10 @@ fn run(calls: &[Call], at: &Path, t: &mut Trace) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(300)
+    })]
 
     #[test]
     fn random_programs_see_the_same(calls in prop::collection::vec(call(), 1..60)) {
