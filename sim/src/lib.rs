@@ -10,6 +10,7 @@
 //! | --- | --- |
 //! | [`Sim`] | hosts, faults, the run; Linux only |
 //! | [`Disk`], [`DiskFaults`] | the files of a host, which a crash may lose |
+//! | [`Recording`] | what each host did, for people and for Perfetto; Linux only |
 //! | [`network`] | TCP and UDP sockets, the links between hosts, their faults |
 //! | [`rng`] | the one source of randomness |
 //!

@@ -7,8 +7,8 @@
 //! the other, so packets are not in the order of time. Perfetto sorts them.
 //!
 //! *Each has numbers of its own*: a process its tracks and its sequence of packets (`packets.rs`),
-//! and an arrow its number. Those of wakes are counted through all parts. Those of messages have one
-//! more bit.
+//! and an arrow its number. Those of wakes are counted through all parts. Those of messages have
+//! one more bit.
 //!
 //! A machine ends with its recording: what is open there ends at that time. Else the next machine
 //! of the host would be drawn inside of it.

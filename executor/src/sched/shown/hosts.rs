@@ -255,3 +255,78 @@ impl<'a, W: io::Write> Trace<'a, W> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        recorder::{Arrow, Level, Timeline},
+        runtime::Builder,
+        sim::Machine,
+        task, trace,
+    };
+
+    /// A machine that was made at this time, after a task of it has ended.
+    fn machine(timeline: &Timeline, begin: u64) -> Machine {
+        let builder = Builder::new().workers(1).record(Level::Full);
+        let machine = Machine::new(builder).unwrap();
+        machine.record_on(timeline, begin);
+        let serves = task::Builder::new().name("serves");
+        drop(serves.spawn_on(async { trace::mark("here") }, machine.handle()));
+        while machine.step(|_| 0) {}
+        machine
+    }
+
+    // Fails if two hosts share a lane, if a machine goes on after its end, or if what the page gets
+    // is not in the order of time.
+    #[test]
+    fn the_page_has_a_lane_for_each_host() {
+        let timeline = Timeline::default();
+        let machines = [(1, 1_000), (2, 5_000), (1, 9_000)]
+            .map(|(number, begin)| (number, begin, machine(&timeline, begin), timeline.last()));
+        let recordings: Vec<_> = machines
+            .iter()
+            .map(|(number, begin, machine, end)| {
+                let times = [*begin, *end].map(Duration::from_nanos);
+                (*number, times, machine.handle().recording())
+            })
+            .collect();
+        let host = |number| Host {
+            number,
+            name: ["network", "a", "b"][usize::from(number)],
+        };
+        let mut bytes = Vec::new();
+        let mut trace = Trace::new(&mut bytes, UNIX_EPOCH + Duration::from_secs(7));
+        let fault = Moment {
+            time: Duration::from_nanos(4_000),
+            text: "a crashed",
+            arrow: None,
+        };
+        let sent = Moment {
+            text: "sent \"it\"",
+            arrow: Some(Arrow::Begins(1)),
+            ..fault
+        };
+        trace.moments(host(0), [fault]).unwrap();
+        for (number, [begin, end], recording) in &recordings {
+            let host = host(*number);
+            trace.machine(host, (*begin, *end), recording).unwrap();
+        }
+        trace.moments(host(2), [sent]).unwrap();
+        trace.end().unwrap();
+        let text = String::from_utf8_lossy(&bytes);
+        let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what}: {text}"));
+        at(r#""began_ms":7000,"#);
+        at(r#""lanes":["network","a","b"]"#);
+        at(r#""name":"b: serves","where":""#);
+        let fault = at(r#"[4000,1,"Message",0,"a crashed"],[4000,3,"Message",0,"sent \"it\""]"#);
+        let marks: Vec<_> = text.match_indices(r#","here"]"#).collect();
+        assert_eq!(marks.len(), 3);
+        assert!(marks[0].0 < fault && fault < marks[1].0);
+        let ends = recordings.iter().map(|(number, [_, end], _)| {
+            at(&format!(r#"[{},{},"Leave"]"#, end.as_nanos(), number + 1))
+        });
+        assert!(ends.is_sorted());
+        machines.into_iter().for_each(|machine| machine.2.end());
+    }
+}
