@@ -171,7 +171,7 @@ async fn write(shared: Arc<Shared>) {
         let written = spawn_blocking(move || append(&file, &texts.concat(), sync)).await;
         let written = written.unwrap_or_else(|error| Err(io::Error::other(error)));
         for callback in callbacks {
-            let copy = written.as_ref().map(|()| ());
+            let copy = written.as_ref().copied();
             callback.log_io_completed(copy.map_err(|error| error.kind().into()));
         }
         if shared.bug == Bug::LostWakeUp {
