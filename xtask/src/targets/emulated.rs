@@ -135,6 +135,7 @@ impl Architecture {
             .env(format!("{variable}_RUNNER"), runner)
             .env("CARGO_PROFILE_DEV_DEBUG", "0")
             .env("WS_TEST_SCALE", SCALE)
+            .env("PROPTEST_CASES", "16")
             .env("WS_TEST_PATIENCE", "20")
             .args(["--target", self.triple]);
         command
