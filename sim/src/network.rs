@@ -99,6 +99,7 @@ use std::{collections::BTreeMap, net::IpAddr};
 use slab::Slab;
 
 pub(crate) use self::log::{Note, Way};
+pub(crate) use self::udp::{Arrival, Departure};
 use self::{
     event::{Event, Events},
     link::Path,
@@ -323,7 +324,7 @@ impl Network {
         match body {
             Body::Tcp(segment) => self.tcp_arrives(host, (to, from), segment, corrupt),
             Body::Udp(_) | Body::Unreachable if corrupt => {}
-            Body::Udp(data) => self.udp_arrives(host, to, from, data),
+            Body::Udp(datagram) => self.udp_arrives(host, to, from, datagram),
             Body::Unreachable => self.udp_unreachable(host, to, from),
         }
     }
