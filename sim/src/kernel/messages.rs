@@ -126,7 +126,9 @@ impl Sending {
     /// - `data` is valid for reads of what the header says.
     unsafe fn take(&mut self, header: &cmsghdr, data: *const u8) -> Option<()> {
         // SAFETY: it is arithmetic.
-        let len = (header.cmsg_len as usize).checked_sub(unsafe { libc::CMSG_LEN(0) } as usize)?;
+        let before = unsafe { libc::CMSG_LEN(0) } as usize;
+        let whole: usize = header.cmsg_len as _;
+        let len = whole.checked_sub(before)?;
         match (header.cmsg_level, header.cmsg_type) {
             (libc::IPPROTO_IP, libc::IP_TOS) if len == 1 => {
                 // SAFETY: by contract, and it is long enough.
@@ -341,7 +343,7 @@ unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> s
     transferred(received.map(|received| {
         let mut control = Control {
             at: message.msg_control.cast(),
-            room: message.msg_controllen as usize,
+            room: message.msg_controllen as _,
             used: 0,
             is_cut: false,
         };
