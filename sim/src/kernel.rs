@@ -54,6 +54,7 @@ mod clock;
 mod descriptors;
 mod files;
 mod fs;
+mod messages;
 mod names;
 mod options;
 mod poll;
@@ -118,6 +119,7 @@ pub(crate) fn is_linked() -> bool {
     black_box(clock::PART);
     black_box(descriptors::PART);
     black_box(fs::PARTS);
+    black_box(messages::PART);
     black_box(names::PART);
     black_box(options::PART);
     black_box(poll::PART);

@@ -99,6 +99,7 @@ use std::{collections::BTreeMap, net::IpAddr};
 use slab::Slab;
 
 pub(crate) use self::log::{Note, Way};
+pub(crate) use self::udp::{Arrival, Departure};
 use self::{
     event::{Event, Events},
     link::Path,
@@ -323,7 +324,7 @@ impl Network {
         match body {
             Body::Tcp(segment) => self.tcp_arrives(host, (to, from), segment, corrupt),
             Body::Udp(_) | Body::Unreachable if corrupt => {}
-            Body::Udp(data) => self.udp_arrives(host, to, from, data),
+            Body::Udp(datagram) => self.udp_arrives(host, to, from, datagram),
             Body::Unreachable => self.udp_unreachable(host, to, from),
         }
     }
@@ -347,5 +348,30 @@ impl Network {
             });
         }
         self.digest_word(u64::from(new.bits()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Nothing else shows them: all that leads to a socket of a crashed host is gone.
+    #[test]
+    fn a_crash_leaves_nothing_of_the_sockets() {
+        let mut net = Network::new(1);
+        let addrs = ["10.0.0.1", "10.0.0.2"].map(|addr| addr.parse::<IpAddr>().unwrap());
+        let [a, b] = ["a", "b"].map(|name| name.to_owned());
+        let a = net.add_host(&a, &addrs[..1]).unwrap();
+        net.add_host(&b, &addrs[1..]).unwrap();
+        let socket = net.tcp_socket(a, false);
+        net.connect(socket, (addrs[1], 80).into()).unwrap_err();
+        net.udp_socket(a, false);
+        net.crash(a);
+        assert_eq!(net.sockets.len(), 0);
+        // The SYN is on its way, and no timer sends it again.
+        while let Some(at) = net.next_event() {
+            net.advance_to(at);
+        }
+        assert!(net.now() < 1_000_000_000);
     }
 }

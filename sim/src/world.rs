@@ -138,7 +138,12 @@ impl World {
     pub(crate) fn sleeps(&mut self, host: usize, until: u64) {
         let now = self.now(host);
         let now = match take_time(until.saturating_sub(now)) {
-            Some(taken) => now.saturating_add(taken),
+            Some(taken) => {
+                // What the rest of the call sends leaves then. The next step sets it back.
+                let now = now.saturating_add(taken);
+                self.net.set_busy(self.hosts[host].id, now);
+                now
+            }
             None => {
                 self.is_held_up(host, until);
                 self.now(host)
@@ -242,7 +247,16 @@ pub(crate) fn as_host<R>(host: usize, f: impl FnOnce() -> R) -> R {
             HOST.set(self.0);
         }
     }
-    let clocks = with(|world| Some((world.shown(host), world.hosts.get(host)?.skew)));
+    let clocks = with(|world| {
+        let Host {
+            id,
+            busy_until,
+            skew,
+            ..
+        } = *world.hosts.get(host)?;
+        world.net.set_busy(id, busy_until);
+        Some((world.shown(host), skew))
+    });
     let _back = Back(HOST.replace(Some(host)));
     CLOCKS.set(clocks.flatten().unwrap_or_default());
     f()

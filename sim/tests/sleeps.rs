@@ -39,6 +39,36 @@ fn a_datagram_after_a_blocking_sleep_leaves_after_it() {
     sim.try_run().unwrap();
 }
 
+#[test]
+fn a_datagram_of_a_blocking_call_leaves_after_its_sleep() {
+    let sim = Sim::new(1);
+    sim.host("sender", || async {
+        let sends = |seconds: u32| {
+            move || {
+                thread::sleep(seconds * SECOND);
+                let socket = std::net::UdpSocket::bind("0.0.0.0:0")?;
+                socket.send_to(b"x", "10.0.0.2:7").map(drop)
+            }
+        };
+        ws::time::sleep(SECOND).await;
+        let calls = [3, 2].map(|seconds| ws::spawn_blocking(sends(seconds)));
+        for call in calls {
+            call.await.unwrap()?;
+        }
+        io::Result::Ok(())
+    });
+    sim.client("receiver", async {
+        let begin = Instant::now();
+        let socket = UdpSocket::bind("0.0.0.0:7").await?;
+        for seconds in [3, 4] {
+            socket.recv_from(&mut [0]).await?;
+            assert_eq!(begin.elapsed(), seconds * SECOND + LATENCY);
+        }
+        io::Result::Ok(())
+    });
+    sim.try_run().unwrap();
+}
+
 // The write is Nagle's business, and the acknowledgement of the first byte comes in the sleep.
 #[test]
 fn a_stream_keeps_its_order_and_its_times_over_blocking_sleeps() {

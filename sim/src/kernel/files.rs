@@ -11,7 +11,7 @@ use std::{cell::Cell, collections::BTreeMap, io};
 use libc::c_int;
 use slab::Slab;
 
-use super::{FIRST, poll::Watches};
+use super::{FIRST, messages::Asks, poll::Watches};
 use crate::{
     disk::Open,
     network::{Ready, SocketId},
@@ -48,6 +48,8 @@ pub(super) struct File {
     pub(super) host: usize,
     pub(super) nonblocking: bool,
     pub(super) kind: Kind,
+    /// Options of a UDP socket about its messages.
+    pub(super) asks: Asks,
     /// The epoll files that watch it, each with the number by which it was added.
     pub(super) watchers: Vec<(usize, c_int)>,
     numbers: usize,
@@ -154,6 +156,7 @@ impl Files {
             host,
             nonblocking,
             kind,
+            asks: Asks::default(),
             watchers: Vec::new(),
             numbers: 0,
         });

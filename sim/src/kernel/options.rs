@@ -226,7 +226,13 @@ unsafe extern "C" fn getsockopt(
     }
     let value = match unix::of(fd) {
         Some(id) => unix::option(id, level, name),
-        None => on_socket(fd, |world, kind, id| get(world, kind, id, level, name)),
+        None => on_socket(fd, |world, kind, id| {
+            let asked = world.files.get(fd)?.asks.get(level, name);
+            match asked.filter(|_| matches!(kind, Kind::Udp(_))) {
+                Some(value) => Ok(Value::Number(value)),
+                None => get(world, kind, id, level, name),
+            }
+        }),
     };
     match value {
         Ok(value) => {
@@ -300,6 +306,10 @@ unsafe extern "C" fn setsockopt(
             1.. => c_int::from(unsafe { ptr::read(value.cast::<u8>()) }),
             0 => return Err(os(libc::EINVAL)),
         };
+        let is_udp = matches!(kind, Kind::Udp(_));
+        if is_udp && let Some(set) = world.files.get(fd)?.asks.set(level, name, value) {
+            return set;
+        }
         set(world, kind, id, (level, name), value)
     }))
 }

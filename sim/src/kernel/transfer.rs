@@ -8,7 +8,7 @@
 
 use std::{borrow::Cow, io, net::SocketAddr, ptr, slice};
 
-use libc::{c_int, c_void, iovec, msghdr, size_t, sockaddr, socklen_t, ssize_t};
+use libc::{c_int, c_void, iovec, size_t, sockaddr, socklen_t, ssize_t};
 
 use super::{
     addr, fails,
@@ -18,10 +18,11 @@ use super::{
         is_file,
     },
     is_ours,
+    messages::Sending,
     sockets::{on_socket, or_deadlock, os},
     transferred, unix,
 };
-use crate::{unix::Name, world};
+use crate::{network::Arrival, unix::Name, world};
 
 /// More than the longest datagram.
 const LONGEST: usize = 1 << 16;
@@ -37,6 +38,28 @@ pub(super) struct Received {
     pub(super) len: usize,
     pub(super) from: Sender,
     pub(super) is_cut: bool,
+    /// Of a datagram of UDP.
+    pub(super) arrival: Option<Arrival>,
+}
+
+impl Received {
+    fn of_stream(len: usize) -> Self {
+        Self {
+            len,
+            from: Sender::Nobody,
+            is_cut: false,
+            arrival: None,
+        }
+    }
+
+    fn of_datagram(len: usize, arrival: Arrival, is_cut: bool) -> Self {
+        Self {
+            len,
+            from: Sender::Inet(arrival.from),
+            is_cut,
+            arrival: Some(arrival),
+        }
+    }
 }
 
 pub(super) enum Sender {
@@ -51,7 +74,7 @@ impl Sender {
     /// # Safety
     ///
     /// - As [`addr::write`].
-    unsafe fn write(&self, out: *mut sockaddr, len: *mut socklen_t) {
+    pub(super) unsafe fn write(&self, out: *mut sockaddr, len: *mut socklen_t) {
         // SAFETY: by contract.
         unsafe {
             match self {
@@ -65,7 +88,7 @@ impl Sender {
 }
 
 /// Where a send goes to, if the call says it.
-enum To {
+pub(super) enum To {
     Inet(SocketAddr),
     Unix(Option<Name>),
 }
@@ -74,7 +97,11 @@ impl To {
     /// # Safety
     ///
     /// - The address is null, or valid for reads of `len` bytes.
-    unsafe fn read(fd: c_int, to: *const sockaddr, len: socklen_t) -> io::Result<Option<Self>> {
+    pub(super) unsafe fn read(
+        fd: c_int,
+        to: *const sockaddr,
+        len: socklen_t,
+    ) -> io::Result<Option<Self>> {
         if to.is_null() {
             return Ok(None);
         }
@@ -92,7 +119,7 @@ impl To {
 /// # Safety
 ///
 /// - Each buffer of `into` is valid for writes.
-unsafe fn receive(fd: c_int, into: &[iovec], flags: c_int) -> io::Result<Received> {
+pub(super) unsafe fn receive(fd: c_int, into: &[iovec], flags: c_int) -> io::Result<Received> {
     let known = libc::MSG_PEEK
         | libc::MSG_DONTWAIT
         | libc::MSG_NOSIGNAL
@@ -112,13 +139,7 @@ unsafe fn receive(fd: c_int, into: &[iovec], flags: c_int) -> io::Result<Receive
         let is_tcp = matches!(world.files.get(fd)?.kind, Kind::Tcp(_));
         let lens = into.iter().map(|one| one.iov_len);
         let room = lens.fold(0_usize, usize::saturating_add);
-        let mut one_datagram = |buffer: &mut [u8]| {
-            if peek {
-                world.net.peek_from(id, buffer)
-            } else {
-                world.net.recv_from(id, buffer)
-            }
-        };
+        let mut one_datagram = |buffer: &mut [u8]| world.net.recv_message(id, buffer, peek);
         if is_tcp {
             // As in Linux, bytes of a stream are dropped if the caller asks for it.
             let dropped = flags & libc::MSG_TRUNC != 0;
@@ -142,29 +163,23 @@ unsafe fn receive(fd: c_int, into: &[iovec], flags: c_int) -> io::Result<Receive
                 get(unsafe { buffer(&into[0]) })
             };
             let len = or_deadlock(nonblocking, result)?;
-            let (from, is_cut) = (Sender::Nobody, false);
-            Ok(Received { len, from, is_cut })
+            Ok(Received::of_stream(len))
         } else if room >= LONGEST && into.len() == 1 {
             // SAFETY: as above.
             let result = one_datagram(unsafe { buffer(&into[0]) });
-            let (len, from) = or_deadlock(nonblocking, result)?;
-            let (from, is_cut) = (Sender::Inet(from), false);
-            Ok(Received { len, from, is_cut })
+            let (len, arrival) = or_deadlock(nonblocking, result)?;
+            Ok(Received::of_datagram(len, arrival, false))
         } else {
             let mut all = vec![0; LONGEST];
-            let (whole, from) = or_deadlock(nonblocking, one_datagram(&mut all))?;
-            let len = whole.min(room);
+            let (whole, arrival) = or_deadlock(nonblocking, one_datagram(&mut all))?;
+            let fits = whole.min(room);
             // SAFETY: by contract.
-            unsafe { scatter(&all[..len], into) };
-            Ok(Received {
-                len: if flags & libc::MSG_TRUNC != 0 {
-                    whole
-                } else {
-                    len
-                },
-                from: Sender::Inet(from),
-                is_cut: whole > room,
-            })
+            unsafe { scatter(&all[..fits], into) };
+            let len = match flags & libc::MSG_TRUNC {
+                0 => fits,
+                _ => whole,
+            };
+            Ok(Received::of_datagram(len, arrival, whole > room))
         }
     })
 }
@@ -249,38 +264,16 @@ unsafe extern "C" fn recvfrom(
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
-    if !is_ours(fd) {
-        // SAFETY: by the contract of libc.
-        return unsafe { libc::syscall(libc::SYS_recvmsg, fd, message, flags) as ssize_t };
-    }
-    // SAFETY: by the contract of libc.
-    let message = unsafe { &mut *message };
-    // SAFETY: by the contract of libc.
-    let received = unsafe {
-        let into = entries(message.msg_iov, message.msg_iovlen);
-        into.and_then(|into| receive(fd, into, flags))
-    };
-    if let Ok(Received { from, is_cut, .. }) = &received {
-        // SAFETY: by the contract of libc.
-        unsafe { from.write(message.msg_name.cast(), &raw mut message.msg_namelen) };
-        message.msg_controllen = 0;
-        message.msg_flags = if *is_cut { libc::MSG_TRUNC } else { 0 };
-    }
-    transferred(received.map(|received| received.len))
-}
-
-#[unsafe(no_mangle)]
 unsafe extern "C" fn read(fd: c_int, out: *mut c_void, len: size_t) -> ssize_t {
     if !is_ours(fd) {
         // SAFETY: by the contract of libc.
         return unsafe { libc::syscall(libc::SYS_read, fd, out, len) as ssize_t };
     }
     if let Some(count) = take_count(fd, len) {
-        return transferred(count.and_then(|count| {
+        return transferred(count.map(|count| {
             // SAFETY: by the contract of libc there is room for 8 bytes.
             unsafe { ptr::write_unaligned(out.cast::<u64>(), count) };
-            Ok(8)
+            8
         }));
     }
     if is_file(fd) {
@@ -363,7 +356,13 @@ pub(super) unsafe fn bytes_of(from: &[iovec]) -> Cow<'_, [u8]> {
 /// # Safety
 ///
 /// - Each buffer of `from` is valid for reads.
-unsafe fn send_all(fd: c_int, from: &[iovec], flags: c_int, to: Option<To>) -> io::Result<usize> {
+pub(super) unsafe fn send_all(
+    fd: c_int,
+    from: &[iovec],
+    flags: c_int,
+    to: Option<To>,
+    control: &Sending,
+) -> io::Result<usize> {
     let known = libc::MSG_DONTWAIT
         | libc::MSG_NOSIGNAL
         | libc::MSG_MORE
@@ -385,10 +384,15 @@ unsafe fn send_all(fd: c_int, from: &[iovec], flags: c_int, to: Option<To>) -> i
     on_socket(fd, |world, id, nonblocking| {
         let nonblocking = nonblocking || flags & libc::MSG_DONTWAIT != 0;
         let is_udp = matches!(world.files.get(fd)?.kind, Kind::Udp(_));
-        let result = match to {
+        let to = match to {
+            Some(To::Inet(to)) => Some(to),
+            _ => None,
+        };
+        let result = if is_udp {
+            control.send(world, (fd, id), bytes, to)
+        } else {
             // As in Linux, a stream does not look at the address.
-            Some(To::Inet(to)) if is_udp => world.net.send_to(id, bytes, to),
-            _ => world.net.write(id, bytes),
+            world.net.write(id, bytes)
         };
         or_deadlock(nonblocking, result)
     })
@@ -418,23 +422,9 @@ unsafe extern "C" fn sendto(
     // SAFETY: by the contract of libc.
     let to = unsafe { To::read(fd, to, to_len) };
     // SAFETY: by the contract of libc.
-    transferred(to.and_then(|to| unsafe { send_all(fd, &one(from, len), flags, to) }))
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
-    if !is_ours(fd) {
-        // SAFETY: by the contract of libc.
-        return unsafe { libc::syscall(libc::SYS_sendmsg, fd, message, flags) as ssize_t };
-    }
-    // SAFETY: by the contract of libc.
-    let message = unsafe { &*message };
-    // SAFETY: by the contract of libc.
-    let to = unsafe { To::read(fd, message.msg_name.cast(), message.msg_namelen) };
-    // SAFETY: by the contract of libc.
-    transferred(to.and_then(|to| unsafe {
-        send_all(fd, entries(message.msg_iov, message.msg_iovlen)?, flags, to)
-    }))
+    transferred(
+        to.and_then(|to| unsafe { send_all(fd, &one(from, len), flags, to, &Sending::default()) }),
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -460,7 +450,7 @@ pub(super) unsafe extern "C" fn write(fd: c_int, from: *const c_void, len: size_
         return transferred(unsafe { write_file(fd, &one(from, len), None) });
     }
     // SAFETY: by the contract of libc.
-    transferred(unsafe { send_all(fd, &one(from, len), 0, None) })
+    transferred(unsafe { send_all(fd, &one(from, len), 0, None, &Sending::default()) })
 }
 
 fn add_count(fd: c_int, by: u64) -> io::Result<usize> {
@@ -498,7 +488,7 @@ unsafe extern "C" fn writev(fd: c_int, list: *const iovec, count: c_int) -> ssiz
     // SAFETY: by the contract of libc.
     transferred(unsafe {
         let from = entries(list, count as usize);
-        from.and_then(|from| send_all(fd, from, 0, None))
+        from.and_then(|from| send_all(fd, from, 0, None, &Sending::default()))
     })
 }
 
@@ -506,12 +496,10 @@ unsafe extern "C" fn writev(fd: c_int, list: *const iovec, count: c_int) -> ssiz
 pub(super) const PART: &[*const c_void] = &[
     recv as *const c_void,
     recvfrom as *const c_void,
-    recvmsg as *const c_void,
     read as *const c_void,
     readv as *const c_void,
     send as *const c_void,
     sendto as *const c_void,
-    sendmsg as *const c_void,
     write as *const c_void,
     writev as *const c_void,
 ];

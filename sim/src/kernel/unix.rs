@@ -228,7 +228,12 @@ pub(super) unsafe fn receive(
         _ => received.whole,
     };
     let from = received.from.map_or(Sender::Nobody, Sender::Unix);
-    Ok(Received { len, from, is_cut })
+    Ok(Received {
+        len,
+        from,
+        is_cut,
+        arrival: None,
+    })
 }
 
 pub(super) fn send(

@@ -149,7 +149,7 @@ impl Network {
 
 fn sent(packet: &Packet, to: &str) -> Option<String> {
     let segment = match &packet.body {
-        Body::Udp(data) => return Some(format!("sent a datagram of {} to {to}", bytes(data))),
+        Body::Udp(one) => return Some(format!("sent a datagram of {} to {to}", bytes(&one.data))),
         Body::Unreachable => return Some(format!("refused a datagram of {to}")),
         Body::Tcp(segment) => segment,
     };
@@ -171,7 +171,12 @@ fn arrived(packet: &Packet, from: &str) -> Option<String> {
         return Some(format!("dropped a damaged packet of {from}"));
     }
     let segment = match &packet.body {
-        Body::Udp(data) => return Some(format!("got a datagram of {} from {from}", bytes(data))),
+        Body::Udp(one) => {
+            return Some(format!(
+                "got a datagram of {} from {from}",
+                bytes(&one.data)
+            ));
+        }
         Body::Unreachable => return Some(format!("heard that {from} takes no datagrams")),
         Body::Tcp(segment) => segment,
     };

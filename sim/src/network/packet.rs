@@ -21,9 +21,16 @@ pub(crate) struct Packet {
 #[derive(Clone, Debug)]
 pub(crate) enum Body {
     Tcp(Segment),
-    Udp(Vec<u8>),
+    Udp(Datagram),
     /// ICMP port unreachable: the answer to a datagram from `to` to `from`.
     Unreachable,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Datagram {
+    /// The type of service, or traffic class: its last two bits are those of ECN.
+    pub(crate) tos: u8,
+    pub(crate) data: Vec<u8>,
 }
 
 /// A TCP segment. Sequence numbers have 64 bits here: they begin at a random 32-bit number, as on
@@ -55,7 +62,7 @@ impl Packet {
     fn payload(&self) -> &[u8] {
         match &self.body {
             Body::Tcp(segment) => &segment.data,
-            Body::Udp(data) => data,
+            Body::Udp(datagram) => &datagram.data,
             Body::Unreachable => &[],
         }
     }
@@ -73,7 +80,7 @@ impl Packet {
         let ip = if self.to.is_ipv4() { 20 } else { 40 };
         match &self.body {
             Body::Tcp(segment) => ip + 20 + segment.data.len(),
-            Body::Udp(data) => ip * self.fragments() + 8 + data.len(),
+            Body::Udp(datagram) => ip * self.fragments() + 8 + datagram.data.len(),
             Body::Unreachable => ip + 36,
         }
     }
@@ -117,7 +124,10 @@ impl Network {
                 self.digest_word(s.window);
                 self.digest_bytes(&s.data);
             }
-            Body::Udp(data) => self.digest_bytes(data),
+            Body::Udp(datagram) => {
+                self.digest_word(u64::from(datagram.tos));
+                self.digest_bytes(&datagram.data);
+            }
             Body::Unreachable => self.digest_word(3),
         }
     }

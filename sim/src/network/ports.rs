@@ -77,7 +77,7 @@ impl Host {
         }
     }
 
-    fn has(&self, ip: IpAddr) -> bool {
+    pub(crate) fn has(&self, ip: IpAddr) -> bool {
         ip.is_loopback() || self.addrs.contains(&ip)
     }
 

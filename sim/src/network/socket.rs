@@ -8,7 +8,11 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr},
 };
 
-use super::{HostId, Network, Ready, SocketId, tcp::Tcp, udp::Udp};
+use super::{
+    HostId, Network, Ready, SocketId,
+    tcp::Tcp,
+    udp::{Departure, Udp},
+};
 use crate::error::{EBADF, EINVAL, ENOTCONN, EOPNOTSUPP, os};
 
 /// Buffers of a new socket as `SO_RCVBUF` and `SO_SNDBUF` give them: twice the payload.
@@ -236,7 +240,7 @@ impl Network {
         let key = self.key(socket)?;
         let result = match self.sockets[key].proto {
             Proto::Tcp(_) => self.tcp_write(key, data),
-            Proto::Udp(_) => self.udp_send(key, data, None),
+            Proto::Udp(_) => self.udp_send(key, data, Departure::default()),
         };
         self.note(key, Ready::NONE);
         result

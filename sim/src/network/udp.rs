@@ -7,11 +7,15 @@
 //!
 //! A send never waits: the link's queue has no end. So a UDP socket is always writable.
 
-use std::{collections::VecDeque, io, net::SocketAddr};
+use std::{
+    collections::VecDeque,
+    io,
+    net::{IpAddr, SocketAddr},
+};
 
 use super::{
     HostId, Network, Ready, SocketId,
-    packet::Body,
+    packet::{Body, Datagram},
     ports::takes,
     socket::{Proto, Socket},
 };
@@ -24,10 +28,28 @@ const LARGEST_V6: usize = 65_527;
 /// What Linux charges for a datagram in a queue beside its bytes, about.
 const OVERHEAD: usize = 768;
 
+/// What is known of a datagram that has arrived.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrival {
+    pub(crate) from: SocketAddr,
+    /// The address that it was sent to.
+    pub(crate) to: IpAddr,
+    pub(crate) tos: u8,
+}
+
+/// How a datagram is sent, where that is not what the socket says.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Departure {
+    pub(crate) to: Option<SocketAddr>,
+    /// The address of the sender.
+    pub(crate) from: Option<IpAddr>,
+    pub(crate) tos: u8,
+}
+
 /// What a UDP socket has beside the rest.
 #[derive(Debug, Default)]
 pub(crate) struct Udp {
-    queue: VecDeque<(SocketAddr, Vec<u8>)>,
+    queue: VecDeque<(Arrival, Vec<u8>)>,
     /// The bytes of the queue with their overhead.
     charged: usize,
 }
@@ -67,7 +89,7 @@ impl Network {
     /// As [`send_to`](Self::send_to), and `EDESTADDRREQ`: it is not connected.
     pub fn send(&mut self, socket: SocketId, data: &[u8]) -> io::Result<usize> {
         let key = self.udp_key(socket)?;
-        let result = self.udp_send(key, data, None);
+        let result = self.udp_send(key, data, Departure::default());
         self.note(key, Ready::NONE);
         result
     }
@@ -81,8 +103,26 @@ impl Network {
     /// - `EINVAL`: the port is 0. `EPIPE`: the sending half is shut down.
     /// - `ENETUNREACH`, `EHOSTUNREACH`, `EAFNOSUPPORT`: there is no way to the address.
     pub fn send_to(&mut self, socket: SocketId, data: &[u8], to: SocketAddr) -> io::Result<usize> {
+        let to = Some(to);
+        self.send_message(
+            socket,
+            data,
+            Departure {
+                to,
+                ..Departure::default()
+            },
+        )
+    }
+
+    /// Sends a datagram: as [`send_to`](Self::send_to).
+    pub(crate) fn send_message(
+        &mut self,
+        socket: SocketId,
+        data: &[u8],
+        how: Departure,
+    ) -> io::Result<usize> {
         let key = self.udp_key(socket)?;
-        let result = self.udp_send(key, data, Some(to));
+        let result = self.udp_send(key, data, how);
         self.note(key, Ready::NONE);
         result
     }
@@ -106,8 +146,19 @@ impl Network {
         socket: SocketId,
         buffer: &mut [u8],
     ) -> io::Result<(usize, SocketAddr)> {
+        let (length, arrival) = self.recv_message(socket, buffer, false)?;
+        Ok((length, arrival.from))
+    }
+
+    /// Receives a datagram, or looks at it, and what is known of it.
+    pub(crate) fn recv_message(
+        &mut self,
+        socket: SocketId,
+        buffer: &mut [u8],
+        peek: bool,
+    ) -> io::Result<(usize, Arrival)> {
         let key = self.udp_key(socket)?;
-        let result = self.udp_receive(key, buffer, false);
+        let result = self.udp_receive(key, buffer, peek);
         self.note(key, Ready::NONE);
         result
     }
@@ -122,10 +173,8 @@ impl Network {
         socket: SocketId,
         buffer: &mut [u8],
     ) -> io::Result<(usize, SocketAddr)> {
-        let key = self.udp_key(socket)?;
-        let result = self.udp_receive(key, buffer, true);
-        self.note(key, Ready::NONE);
-        result
+        let (length, arrival) = self.recv_message(socket, buffer, true)?;
+        Ok((length, arrival.from))
     }
 
     pub(crate) fn udp_connect(&mut self, key: usize, to: SocketAddr) -> io::Result<()> {
@@ -145,14 +194,14 @@ impl Network {
         &mut self,
         key: usize,
         data: &[u8],
-        to: Option<SocketAddr>,
+        how: Departure,
     ) -> io::Result<usize> {
         self.auto_bind(key, None)?;
         if data.len() > 0xffff {
             return Err(os(EMSGSIZE));
         }
         let s = &self.sockets[key];
-        let (to, source) = match (to, s.remote) {
+        let (to, source) = match (how.to, s.remote) {
             (Some(to), _) if to.port() == 0 => return Err(os(EINVAL)),
             (Some(to), _) => self.route(key, to)?,
             (None, Some(peer)) => (peer, s.local.ip()),
@@ -166,8 +215,17 @@ impl Network {
         if s.shut_write {
             return Err(os(EPIPE));
         }
-        let (host, from) = (s.host, SocketAddr::new(source, s.local.port()));
-        let body = Body::Udp(data.to_vec());
+        let (host, port) = (s.host, s.local.port());
+        let source = match how.from {
+            Some(own) if !self.hosts[host.0].has(own) => return Err(os(EINVAL)),
+            own => own.unwrap_or(source),
+        };
+        let from = SocketAddr::new(source, port);
+        let data_of = Datagram {
+            tos: how.tos,
+            data: data.to_vec(),
+        };
+        let body = Body::Udp(data_of);
         self.send_packet(host, (from, to), body);
         Ok(data.len())
     }
@@ -177,20 +235,21 @@ impl Network {
         key: usize,
         buffer: &mut [u8],
         peek: bool,
-    ) -> io::Result<(usize, SocketAddr)> {
+    ) -> io::Result<(usize, Arrival)> {
         let s = &mut self.sockets[key];
         s.take_error()?;
         let Proto::Udp(udp) = &mut s.proto else {
             unreachable!("called for UDP sockets alone")
         };
-        let (from, data) = udp.queue.front().ok_or_else(|| os(EAGAIN))?;
-        let (from, length) = (*from, data.len().min(buffer.len()));
+        let (arrival, data) = udp.queue.front().ok_or_else(|| os(EAGAIN))?;
+        let (mut arrival, length) = (*arrival, data.len().min(buffer.len()));
         buffer[..length].copy_from_slice(&data[..length]);
         if !peek {
             udp.charged -= data.len() + OVERHEAD;
             udp.queue.pop_front();
         }
-        Ok((length, s.shown(from)))
+        arrival.from = s.shown(arrival.from);
+        Ok((length, arrival))
     }
 
     /// The socket that a datagram is for.
@@ -212,7 +271,7 @@ impl Network {
         host: HostId,
         to: SocketAddr,
         from: SocketAddr,
-        data: Vec<u8>,
+        datagram: Datagram,
     ) {
         let Some(key) = self.udp_receiver(host, to, from) else {
             let body = Body::Unreachable;
@@ -223,11 +282,17 @@ impl Network {
         let Proto::Udp(udp) = &mut s.proto else {
             unreachable!("the table of UDP ports")
         };
+        let Datagram { tos, data } = datagram;
         if udp.charged + data.len() + OVERHEAD > s.receive_buffer.max(OVERHEAD + data.len()) {
             return;
         }
         udp.charged += data.len() + OVERHEAD;
-        udp.queue.push_back((from, data));
+        let arrival = Arrival {
+            from,
+            to: to.ip(),
+            tos,
+        };
+        udp.queue.push_back((arrival, data));
         self.note(key, Ready::READABLE);
     }
 

@@ -261,9 +261,6 @@ impl Tcp {
             self.fin_at = Some(end);
         }
         data.truncate(edge.saturating_sub(seq) as usize);
-        let known = self.rcv_nxt.saturating_sub(seq).min(data.len() as u64);
-        data.drain(..known as usize);
-        let seq = seq + known;
         if !data.is_empty() {
             let kept = self.beyond.entry(seq).or_default();
             if kept.len() < data.len() {
