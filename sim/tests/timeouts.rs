@@ -52,10 +52,8 @@ fn times_of_keep_alive_have_no_effect_before_it_is_on() {
             .with_time(3 * SECOND)
             .with_interval(SECOND)
             .with_retries(2);
-        let socket = SockRef::from(&stream);
-        socket.set_tcp_keepalive(&times)?;
-        socket.set_keepalive(false)?;
-        drop(socket);
+        SockRef::from(&stream).set_tcp_keepalive(&times)?;
+        SockRef::from(&stream).set_keepalive(false)?;
         let mut byte = [0];
         let read = timeout(3600 * SECOND, stream.read(&mut byte)).await;
         assert!(read.is_err(), "{read:?}");
