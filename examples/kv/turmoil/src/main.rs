@@ -113,7 +113,8 @@ fn apply(sim: &mut Sim<'_>, fault: Fault) {
     }
 }
 
-fn run(seed: u64, bug: Bug) -> Result<(), String> {
+/// Tells how many requests were answered, or what does not fit.
+fn run(seed: u64, bug: Bug) -> Result<usize, String> {
     let mut random = Random::new(seed);
     let mut sim = Builder::new()
         .rng_seed(seed)
@@ -152,7 +153,7 @@ fn run(seed: u64, bug: Bug) -> Result<(), String> {
         }
         STEPPED.set(STEPPED.get() + 1);
         if sim.step().map_err(|error| error.to_string())? {
-            return history.check();
+            return history.check().map(|()| history.answered());
         }
     }
     Err("it does not end".to_owned())
