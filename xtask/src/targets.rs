@@ -2,14 +2,14 @@
 //!
 //! | step of `cargo xtask deep` | shows |
 //! | --- | --- |
-//! | `targets`, also `cargo xtask targets [TRIPLE…]` | that the crates compile for each target of [`TARGETS`], without a warning of clippy's |
+//! | `targets`, also `cargo xtask targets [TRIPLE…]` | that the crates compile for each of [`TARGETS`], without a warning of clippy's |
 //! | `emulated`, also `cargo xtask emulated [ARCHITECTURE…]` | that the unit tests and an example pass under qemu (`emulated.rs`) |
 //! | `musl` | that a static binary of the example `serve` answers (`musl.rs`) |
 //! | `oldest` | that the crates need nothing newer than the promised Rust (`oldest.rs`) |
 //!
 //! Debian's compiler comes with the source of std, so cargo builds std for a target before it
-//! builds the crates. A check needs no linker: the targets of Apple and of the BSDs need no tools of
-//! those systems.
+//! builds the crates. A check needs no linker: the targets of Apple and of the BSDs need no tools
+//! of those systems.
 //!
 //! Rejected: `rustup target add`. It fetches from a server that many machines of CI do not reach,
 //! and has no std for OpenBSD.

@@ -1,9 +1,9 @@
 //! That the crates need nothing newer than the Rust that the README promises.
 //!
 //! Debian has two compilers that know edition 2024: 1.96 and, older than the promise, 1.85. So the
-//! crates are checked by 1.85 with [`PREVIEWS`] switched on: what became stable in 1.86 to 1.88 and
-//! is used here. All that 1.85 accepts, 1.88 accepts as well, and each of the previews is in 1.88 as
-//! it was in 1.85.
+//! crates are checked by 1.85 with [`PREVIEWS`] switched on: what is used here and became stable
+//! in 1.86 to 1.88. All that 1.85 accepts, 1.88 accepts as well, and each of the previews is in
+//! 1.88 as it was in 1.85.
 //!
 //! A compiler between the two is better evidence, and was not to be had: rustup's servers have it.
 //! clippy's `incompatible_msrv` looks at the same from the other side, by a list of what became
