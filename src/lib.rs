@@ -73,9 +73,9 @@
 //! | `metrics` | `ws::metrics`: the runtime's numbers, for the recorder of the crate `metrics` |
 //! | `tracing-layer` | `ws::trace::Layer`: the lines of the program's log in the flight recorder |
 //!
-//! The feature `sim` is for tests, on Linux: `ws::sim` runs whole systems of hosts under one seed, and
-//! `#[ws::sim(seeds = 1000)]` writes such a test. `docs/simulation.md` in the repository leads to
-//! the first bug. It defines functions of libc for the whole program, so it belongs into
+//! The feature `sim` is for tests, on Linux: `ws::sim` runs whole systems of hosts under one seed,
+//! and `#[ws::sim(seeds = 1000)]` writes such a test. `docs/simulation.md` in the repository leads
+//! to the first bug. It defines functions of libc for the whole program, so it belongs into
 //! `[dev-dependencies]`.
 //!
 //! `docs/porting.md` in the repository says how to come from tokio, async-std and smol, and what

@@ -8,8 +8,8 @@
 //! that wait beside such a connection is in the unit tests of that file.
 //!
 //! To have a full epoll, the test puts a function of its own in the place of the system's
-//! `epoll_ctl`. There is one for the process, so one scenario runs at a time. With the feature `sim`
-//! the simulation has taken that place.
+//! `epoll_ctl`. There is one for the process, so one scenario runs at a time. With the feature
+//! `sim` the simulation has taken that place.
 
 #![cfg(all(target_os = "linux", target_env = "gnu", not(feature = "sim")))]
 #![expect(unsafe_code, reason = "an `epoll_ctl` that refuses")]

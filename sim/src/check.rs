@@ -43,19 +43,19 @@ thread_local! {
     static CHECKED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs a test with each of these seeds. `f` adds the hosts; if it does not run the simulation, that
-/// is done for it.
+/// Runs a test with each of these seeds. `f` adds the hosts; if it does not run the simulation,
+/// that is done for it.
 ///
-/// Each seed has a fresh thread, and as many run at once as there are CPUs. With `WS_SEED=12` in the
-/// environment that seed alone runs. With `WS_SEEDS=100000` so many run, from the first one on: for
-/// a nightly job. [`Builder::check`] is the same for simulations with other settings.
+/// Each seed has a fresh thread, and as many run at once as there are CPUs. With `WS_SEED=12` in
+/// the environment that seed alone runs. With `WS_SEEDS=100000` so many run, from the first one on:
+/// for a nightly job. [`Builder::check`] is the same for simulations with other settings.
 ///
 /// A seed that fails runs once more and is recorded: the message has the last events of each host.
 /// With `WS_SIM_TRACE=FOLDER` in the environment, `FOLDER/TEST-SEED.pftrace` is written: see
 /// [`Recording::write_perfetto`](crate::Recording::write_perfetto).
 ///
-/// If the test has a [`Plan`](crate::Plan) of faults, the seed also runs with some of them left out,
-/// up to 100 times. The message tells the smallest plan that fails, and how to replay that.
+/// If the test has a [`Plan`](crate::Plan) of faults, the seed also runs with some of them left
+/// out, up to 100 times. The message tells the smallest plan that fails, and how to replay that.
 ///
 /// # Panics
 ///

@@ -41,8 +41,9 @@
 //! The contract of each function is that of libc's manual page: pointers are valid for what the
 //! arguments say. Nothing unwinds out of them: they allocate, and call nothing of the user's.
 //!
-//! `fcntl`, `ioctl` and `syscall` take a variable number of arguments. Here they take as many as the
-//! system call does. On the systems that this is compiled for, a caller passes them the same way.
+//! `fcntl`, `ioctl` and `syscall` take a variable number of arguments. Here they take as many as
+//! the system call does. On the systems that this is compiled for, a caller passes them the same
+//! way.
 #![allow(unsafe_code)]
 #![allow(
     clippy::missing_safety_doc,

@@ -16,8 +16,8 @@
 //!
 //! Inside a host the simulation has: TCP, UDP and Unix sockets, names of hosts, `Instant` and
 //! `SystemTime`, `std::thread::sleep`, random bytes, the keys of hash maps, ids of tasks, and the
-//! signals of `ws::signal`, and files. A real thread is refused: use `ws::spawn_blocking`. So is a child process, with `ENOSYS`. A call that would block on a socket
-//! answers `EDEADLK`.
+//! signals of `ws::signal`, and files. A real thread is refused: use `ws::spawn_blocking`. So is a
+//! child process, with `ENOSYS`. A call that would block on a socket answers `EDEADLK`.
 //!
 //! The package defines functions of libc, such as `recv` and `clock_gettime`, for the whole program
 //! that it is linked into. Outside of a simulation they call the system. So it belongs into

@@ -18,15 +18,15 @@
 //!
 //! *Invariants*:
 //!
-//! 1. The list is a function of the seed, the plan and the names of the hosts. It has a generator of
-//!    its own. So nothing else of the run changes its draws when a fault is left out.
+//! 1. The list is a function of the seed, the plan and the names of the hosts. It has a generator
+//!    of its own. So nothing else of the run changes its draws when a fault is left out.
 //! 2. Each fault has ended at [`Plan::quiet_after`]. From then on a program has to come to its end.
 //!
 //! # Rejected
 //!
 //! - To draw each fault when it happens: a run that leaves one out would draw others after it.
-//! - Faults that overlap on one host, such as a crash in a pause: what the end of one does while the
-//!   other goes on needs a count for each host and each way.
+//! - Faults that overlap on one host, such as a crash in a pause: what the end of one does while
+//!   the other goes on needs a count for each host and each way.
 //!
 //! To add a kind: [`FaultKind`] and its weight here, and `What` in `plan/fault.rs`.
 

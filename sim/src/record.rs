@@ -189,7 +189,8 @@ impl Recording {
     /// Writes it in the format of [Perfetto](https://ui.perfetto.dev): *Open trace file*.
     ///
     /// `ws-inspect` shows it as well. In Perfetto each host is a process, with a track for each
-    /// worker, for each task with a name, and for what it sends and gets. A message is an arrow. The process `network` has the faults.
+    /// worker, for each task with a name, and for what it sends and gets. A message is an arrow.
+    /// The process `network` has the faults.
     ///
     /// A step takes no simulated time. So that it can be seen, each record is drawn 0.1 us after
     /// the one before it, or at its own time if that is later. The same seed gives the same bytes.

@@ -29,10 +29,11 @@
 //! run, and they reach nobody: their sockets and files answer `EBADF`, new sockets `ENETDOWN`, and
 //! other calls of files `EIO`. Of the disk the seed draws what is left: see `disk.rs`.
 //!
-//! After [`Sim::crash_hard`] no destructor runs, as after a loss of power. The machine is kept aside
-//! untouched, and ends after all others when the run is over. Its memory cannot be freed without
-//! destructors: what was pinned must be dropped first, and tasks of other hosts may have a waker of
-//! a task. Rejected: to leak it. It has 45 kB, and whatever its tasks own, perhaps this simulation.
+//! After [`Sim::crash_hard`] no destructor runs, as after a loss of power. The machine is kept
+//! aside untouched, and ends after all others when the run is over. Its memory cannot be freed
+//! without destructors: what was pinned must be dropped first, and tasks of other hosts may have a
+//! waker of a task. Rejected: to leak it. It has 45 kB, and whatever its tasks own, perhaps this
+//! simulation.
 //!
 //! # Rejected
 //!

@@ -1,5 +1,5 @@
-//! Crashes without destructors, slow hosts, and clocks that jump and drift; and hosts and faults that
-//! are added while the simulation runs.
+//! Crashes without destructors, slow hosts, and clocks that jump and drift; and hosts and faults
+//! that are added while the simulation runs.
 #![cfg(target_os = "linux")]
 
 use std::{

@@ -111,8 +111,8 @@
 //! # Where it works
 //!
 //! Linux, x86-64. On AArch64 it compiles, and its unit tests pass under qemu; a whole capture there
-//! was not seen. A blocked thread shows its system call there, and one function if that function has
-//! no frame. Elsewhere, and without the feature `unwind`, [`NoStack`] says why there is none.
+//! was not seen. A blocked thread shows its system call there, and one function if that function
+//! has no frame. Elsewhere, and without the feature `unwind`, [`NoStack`] says why there is none.
 //!
 //! Lines need `debug = "line-tables-only"` (or more) in the profile of the program, and names need
 //! a symbol table: `strip = "none"` or `"debuginfo"`. Compressed and separate debug information is

@@ -23,8 +23,9 @@
 //! tokio's `block_in_place` leaves both behind for a closure ([`outside`]).
 //!
 //! *Simulated hosts*: `ws-sim` builds their runtimes, and knows nothing of this package. So it asks
-//! for each of their steps to be run [`inside`], when something is first used here without a runtime
-//! of this package ([`on_a_runtime_of_ws`]). The first poll of a process has no limit therefore.
+//! for each of their steps to be run [`inside`], when something is first used here without a
+//! runtime of this package ([`on_a_runtime_of_ws`]). The first poll of a process has no limit
+//! therefore.
 //!
 //! Rejected: wrappers around all that can be ready for ever. They are most of `sync`, and their
 //! types would not be tokio's. A `LocalSet` of tokio's around each poll, which has a budget as

@@ -1,7 +1,8 @@
 //! Files that a crash does not tear.
 //!
 //! *Invariant*: after [`replace`] the file has the new bytes, also after a crash. A crash in the
-//! middle of it leaves the old file. A record of [`line`] that a crash has torn is known by its sum.
+//! middle of it leaves the old file. A record of [`line`] that a crash has torn is known by its
+//! sum.
 use std::{
     fs::{self, File},
     io::{self, Write},

@@ -2,16 +2,16 @@
 //!
 //! # How it works
 //!
-//! The file `vote` has the vote. The file `log` has one record a line: an entry, that the end of the
-//! log was cut, or what is committed. All entries are in memory, too. One task appends: it takes what waits, writes
-//! it, syncs the file, and tells raft.
+//! The file `vote` has the vote. The file `log` has one record a line: an entry, that the end of
+//! the log was cut, or what is committed. All entries are in memory, too. One task appends: it
+//! takes what waits, writes it, syncs the file, and tells raft.
 //!
 //! *Invariant*: what raft was told is on the disk. The file read from its begin gives what is in
 //! memory, and at most more that nobody was told.
 //!
-//! What is committed has to be on the disk before it is applied. openraft lets a leader lead on after
-//! its restart. If that one does not know what it had committed, it confirms a read with a state
-//! from before.
+//! What is committed has to be on the disk before it is applied. openraft lets a leader lead on
+//! after its restart. If that one does not know what it had committed, it confirms a read with a
+//! state from before.
 //!
 //! Rejected: a file for each part of the log. Logs are short here, since snapshots are often.
 use std::{

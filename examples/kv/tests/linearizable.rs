@@ -1,5 +1,5 @@
-//! The answers of three nodes fit together, whatever goes wrong: partitions, crashes, power failures,
-//! pauses, loss, and calendars that jump.
+//! The answers of three nodes fit together, whatever goes wrong: partitions, crashes, power
+//! failures, pauses, loss, and calendars that jump.
 mod support;
 
 use std::env;

@@ -19,7 +19,8 @@
 //! The numbers of the faults that are kept go to the run by a thread-local, and so do those of the
 //! faults that have begun back to here. Each run has a thread of its own.
 //!
-//! Rejected: to draw other plans that are smaller. They are other runs, which fail as seldom as any.
+//! Rejected: to draw other plans that are smaller. They are other runs, which fail as seldom as
+//! any.
 
 use std::{cell::RefCell, fmt, str::FromStr};
 

@@ -6,9 +6,9 @@
 //! its host polls it                          Machine::poll
 //! ```
 //!
-//! A host has news if it has just polled a task, if its epoll descriptors were told of something, or
-//! if the time has moved. One host may wake another's task through memory that they share. That one
-//! is found when nothing else is ready, before the time moves.
+//! A host has news if it has just polled a task, if its epoll descriptors were told of something,
+//! or if the time has moved. One host may wake another's task through memory that they share. That
+//! one is found when nothing else is ready, before the time moves.
 
 use super::{Sim, order::Entry};
 use crate::world::as_host;

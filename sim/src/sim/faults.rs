@@ -30,15 +30,15 @@ impl Sim {
         self.order(Order::Crash(self.index(host)));
     }
 
-    /// Stops a host as a loss of power does: nothing of it runs any more, and no destructor. Its disk
-    /// loses what any crash loses.
+    /// Stops a host as a loss of power does: nothing of it runs any more, and no destructor. Its
+    /// disk loses what any crash loses.
     ///
     /// So a lock that a guard holds in memory that hosts share stays locked, and a channel between
     /// them stays open. A [`restart`](Self::restart) begins anew.
     ///
-    /// Destructors run when the run is over, as those of hosts that still run then. So the memory and
-    /// the numbers of its descriptors are free after the run, and not before: some 45 kB for the
-    /// runtime of a host, and what its tasks own.
+    /// Destructors run when the run is over, as those of hosts that still run then. So the memory
+    /// and the numbers of its descriptors are free after the run, and not before: some 45 kB for
+    /// the runtime of a host, and what its tasks own.
     ///
     /// ```
     /// use std::{cell::Cell, rc::Rc};

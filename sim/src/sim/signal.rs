@@ -13,9 +13,9 @@ impl Sim {
     /// Sends a signal to a host, by its number: `ws::signal` of that host hears of it, and no other
     /// host does.
     ///
-    /// If nothing there listens for it, what Linux does happens: `SIGTERM`, `SIGINT` and most others
-    /// end the program, and so does `SIGKILL` always. The host's sockets are closed then, so its
-    /// peers see the end of their connections, unlike after a [`crash`](Self::crash). A
+    /// If nothing there listens for it, what Linux does happens: `SIGTERM`, `SIGINT` and most
+    /// others end the program, and so does `SIGKILL` always. The host's sockets are closed then, so
+    /// its peers see the end of their connections, unlike after a [`crash`](Self::crash). A
     /// [`restart`](Self::restart) starts it again. A paused host hears of it when it goes on.
     ///
     /// # Panics

@@ -1,4 +1,5 @@
-//! What a program draws by chance follows from the seed, and what it may do in one poll has a limit.
+//! What a program draws by chance follows from the seed, and what it may do in one poll has a
+//! limit.
 
 use std::{
     collections::{HashMap, hash_map::RandomState},

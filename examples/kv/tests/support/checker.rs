@@ -72,7 +72,8 @@ pub fn is_linearizable(calls: &[Call]) -> bool {
     let answered = calls.iter().filter(|call| call.end.is_some()).count();
     let mut tried = BTreeSet::new();
     let mut done: Set = vec![0; calls.len().div_ceil(64)];
-    // The calls that were done, each with the value before it, and how far the search came after it.
+    // The calls that were done, each with the value before it, and how far the search came after
+    // it.
     let mut path: Vec<(usize, Option<u64>)> = Vec::new();
     let (mut value, mut next, mut left) = (None, 0, answered);
     while left > 0 {
