@@ -48,7 +48,8 @@ const LIMIT: Duration = Duration::from_secs(30 * 60);
 
 const NO_STACKS: &str = "stacks in stall reports";
 const ONLY_LINUX: &str = "what docs/platforms.md lists as Linux's alone";
-const OPENBSD: &str = "the same, and a socket's own interval and retries of keepalive";
+const OPENBSD: &str =
+    "the same as on the other BSDs, and a socket's own interval and retries of keepalive";
 
 struct Target {
     triple: &'static str,
