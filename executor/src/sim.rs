@@ -78,7 +78,9 @@ use crate::{
 /// # Ok::<(), ws::runtime::BuildError>(())
 /// ```
 pub struct Machine {
-    runtime: Runtime,
+    handle: Handle,
+    /// Taken at the end.
+    runtime: Option<Runtime>,
     threads: RefCell<Threads>,
     pool: Pool,
 }
@@ -87,7 +89,7 @@ impl fmt::Debug for Machine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let threads = self.threads.borrow().iter().flatten().count();
         f.debug_struct("Machine")
-            .field("runtime", &self.runtime)
+            .field("handle", &self.handle)
             .field("threads", &threads)
             .finish()
     }
@@ -110,7 +112,8 @@ impl Machine {
         #[cfg(unix)]
         runtime.handle().netpoll().simulate_signals();
         Ok(Self {
-            runtime,
+            handle: runtime.handle().clone(),
+            runtime: Some(runtime),
             threads: RefCell::default(),
             pool: Pool::default(),
         })
@@ -118,7 +121,7 @@ impl Machine {
 
     /// The handle of the runtime.
     pub fn handle(&self) -> &Handle {
-        self.runtime.handle()
+        &self.handle
     }
 
     fn shared(&self) -> &Shared {
@@ -254,19 +257,26 @@ impl Machine {
         threads.map_or_else(Vec::new, |threads| mem::take(&mut *threads.panicked.lock()))
     }
 
-    /// Ends the runtime: its tasks are cancelled, and their futures dropped, before this returns.
-    ///
-    /// # Panics
-    ///
-    /// If it is called by one of its own tasks.
+    /// Ends the runtime: its tasks are cancelled, and their futures dropped, before this returns. A
+    /// drop does the same.
     pub fn end(self) {
-        let shared = self.handle().shared().clone();
+        drop(self);
+    }
+}
+
+/// A runtime without threads cannot wait for them.
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let Some(runtime) = self.runtime.take() else {
+            return;
+        };
+        let shared = self.handle.shared().clone();
         context::as_another_thread(|| {
             self.pool.give_back(&shared, |_| true);
             shared.end(None);
         });
         while self.step(|_| 0) {}
-        self.runtime.shutdown_background();
+        runtime.shutdown_background();
     }
 }
 

@@ -64,7 +64,7 @@ use std::{
 use ws_executor::sim::Machine;
 
 pub use self::order::Order;
-use self::{drive::Digest, faults::Order as Command, order::Chooser};
+use self::{drive::Digest, faults::Command, order::Chooser};
 use crate::{
     Disk, Failure, HostProgram, Outcome, Plan, Recording, check,
     clock::Clock,
@@ -119,7 +119,7 @@ struct Inner {
     /// What hard crashes have left, each with the number of its host.
     lost: RefCell<Vec<(usize, Machine, Option<Program>)>>,
     /// Crashes and the like: done between two steps.
-    orders: RefCell<VecDeque<Command>>,
+    commands: RefCell<VecDeque<Command>>,
     later: RefCell<BTreeMap<(u64, u64), Action>>,
     planned: Cell<u64>,
     plans: RefCell<Vec<Plan>>,
@@ -246,7 +246,7 @@ impl Builder {
                 names: RefCell::default(),
                 hosts: RefCell::default(),
                 lost: RefCell::default(),
-                orders: RefCell::default(),
+                commands: RefCell::default(),
                 later: RefCell::default(),
                 planned: Cell::new(0),
                 plans: RefCell::default(),
@@ -430,7 +430,7 @@ impl Sim {
             woken_at: 0,
         });
         if self.inner.phase.get() == Phase::Running {
-            self.order(Command::Start(index));
+            self.command(Command::Start(index));
         }
     }
 

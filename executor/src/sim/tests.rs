@@ -102,6 +102,21 @@ impl Drop for Counted {
     }
 }
 
+// Fails if it waits for threads, which there are not.
+#[test]
+fn a_drop_is_an_end() {
+    let owned = Arc::new(());
+    let machine = machine(2);
+    let held = owned.clone();
+    drop(machine.handle().spawn(async move {
+        sleep(Duration::from_secs(3600)).await;
+        drop(held);
+    }));
+    run(&machine);
+    drop(machine);
+    assert_eq!(Arc::strong_count(&owned), 1);
+}
+
 #[test]
 fn the_end_drops_what_is_left() {
     let machine = machine(2);

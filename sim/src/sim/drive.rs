@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! loop:
-//!   orders (crash, restart, pause)
+//!   commands (crash, restart, pause)
 //!   news of sockets go to the epoll descriptors of their hosts
 //!   a host that can step takes one step, chosen at random      -> loop
 //!   none can: the time moves to the next event                 -> loop
@@ -21,7 +21,7 @@ use ws_executor::{
     task::{Builder as Task, JoinError, JoinHandle},
 };
 
-use super::{Main, Phase, Sim, faults::Order};
+use super::{Main, Phase, Sim, faults::Command};
 use crate::{
     Disk, Failure,
     clock::Clock,
@@ -64,7 +64,7 @@ pub(super) fn run(sim: &Sim) -> Result<(), Failure> {
     let Some(_installed) = world::install(&inner.world) else {
         panic!("a simulation runs on this thread: start another one after its end");
     };
-    /// Also if a closure of the user panics: a machine cannot be dropped before its end.
+    /// Also if a closure of the user panics: hosts end while their world is there.
     struct End<'a>(&'a Sim);
     impl Drop for End<'_> {
         fn drop(&mut self) {
@@ -102,7 +102,7 @@ impl Sim {
         let mut ready = Vec::new();
         self.find_ready(&mut ready);
         loop {
-            if self.follow_orders() {
+            if self.follow_commands() {
                 ready.clear();
                 self.find_ready(&mut ready);
             }
@@ -113,7 +113,7 @@ impl Sim {
             if self.inner.chooser.borrow().is_some() {
                 if !self.explore() {
                     self.look_at_panics()?;
-                    if inner.orders.borrow().is_empty() {
+                    if inner.commands.borrow().is_empty() {
                         self.move_time()?;
                         self.find_ready(&mut ready);
                     }
@@ -125,7 +125,7 @@ impl Sim {
                 self.find_ready(&mut ready);
                 ready.retain(|&index| self.try_step(index));
                 self.look_at_panics()?;
-                if ready.is_empty() && inner.orders.borrow().is_empty() {
+                if ready.is_empty() && inner.commands.borrow().is_empty() {
                     self.move_time()?;
                     self.find_ready(&mut ready);
                 }
@@ -284,34 +284,34 @@ impl Sim {
         timers.chain(others.into_iter().flatten()).min()
     }
 
-    /// Does what was ordered. Tells whether there was something.
-    fn follow_orders(&self) -> bool {
+    /// Does what was commanded. Tells whether there was something.
+    fn follow_commands(&self) -> bool {
         let mut any = false;
         loop {
-            let order = self.inner.orders.borrow_mut().pop_front();
-            let Some(order) = order else { return any };
+            let command = self.inner.commands.borrow_mut().pop_front();
+            let Some(command) = command else { return any };
             any = true;
-            self.note_order(order);
-            match order {
-                Order::Start(index) => self.start(index),
-                Order::Crash(index) => {
+            self.note_command(command);
+            match command {
+                Command::Start(index) => self.start(index),
+                Command::Crash(index) => {
                     self.stop(index);
                     self.lose_power(index);
                 }
-                Order::CrashHard(index) => {
+                Command::CrashHard(index) => {
                     self.stop_hard(index);
                     self.lose_power(index);
                 }
-                Order::Restart(index) => {
+                Command::Restart(index) => {
                     self.stop(index);
                     self.lose_power(index);
                     self.start(index);
                 }
-                Order::Pause(index) => self.inner.hosts.borrow_mut()[index].is_paused = true,
-                Order::Signal(index, number) => self.raise(index, number),
-                Order::Resume(index) => self.inner.hosts.borrow_mut()[index].is_paused = false,
-                Order::Jump(index, by) => self.set_clock(index, |clock, now| clock.jump(now, by)),
-                Order::Drift(index, ppm) => {
+                Command::Pause(index) => self.inner.hosts.borrow_mut()[index].is_paused = true,
+                Command::Signal(index, number) => self.raise(index, number),
+                Command::Resume(index) => self.inner.hosts.borrow_mut()[index].is_paused = false,
+                Command::Jump(index, by) => self.set_clock(index, |clock, now| clock.jump(now, by)),
+                Command::Drift(index, ppm) => {
                     self.set_clock(index, |clock, now| clock.drift(now, ppm));
                 }
             }
@@ -424,7 +424,7 @@ impl Sim {
             drop(program);
         }
         inner.phase.set(Phase::Over);
-        inner.orders.borrow_mut().clear();
+        inner.commands.borrow_mut().clear();
         // Closures may hold clones of this simulation. Destructors may call it.
         let later = inner.later.take();
         let mains: Vec<_> = inner.hosts.borrow_mut().drain(..).collect();

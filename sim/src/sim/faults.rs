@@ -7,7 +7,7 @@ use crate::network::{HostId, Link};
 
 /// What is done to a host between two steps.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Order {
+pub(super) enum Command {
     Start(usize),
     Crash(usize),
     CrashHard(usize),
@@ -27,7 +27,7 @@ impl Sim {
     /// Stops a host: its sockets vanish without a packet, and its tasks are dropped.
     #[track_caller]
     pub fn crash(&self, host: impl AsRef<str>) {
-        self.order(Order::Crash(self.index(host)));
+        self.command(Command::Crash(self.index(host)));
     }
 
     /// Stops a host as a loss of power does: nothing of it runs any more, and no destructor. Its
@@ -71,7 +71,7 @@ impl Sim {
     /// ```
     #[track_caller]
     pub fn crash_hard(&self, host: impl AsRef<str>) {
-        self.order(Order::CrashHard(self.index(host)));
+        self.command(Command::CrashHard(self.index(host)));
     }
 
     /// Starts a host again with its `main`. One that runs crashes first.
@@ -87,19 +87,19 @@ impl Sim {
             matches!(self.inner.hosts.borrow()[index].main, Main::Host(_)),
             "{name:?} is a client, whose program runs once: add it with `Sim::host`"
         );
-        self.order(Order::Restart(index));
+        self.command(Command::Restart(index));
     }
 
     /// Lets a host stand still. What is sent to it arrives in the meantime.
     #[track_caller]
     pub fn pause(&self, host: impl AsRef<str>) {
-        self.order(Order::Pause(self.index(host)));
+        self.command(Command::Pause(self.index(host)));
     }
 
     /// Lets a host go on after a [`pause`](Self::pause).
     #[track_caller]
     pub fn resume(&self, host: impl AsRef<str>) {
-        self.order(Order::Resume(self.index(host)));
+        self.command(Command::Resume(self.index(host)));
     }
 
     /// Sets how many nanoseconds a host's calendar (`SystemTime`) is ahead, or behind if it is
@@ -136,7 +136,7 @@ impl Sim {
     /// ```
     #[track_caller]
     pub fn jump(&self, host: impl AsRef<str>, by: Duration) {
-        self.order(Order::Jump(self.index(host), nanos(by)));
+        self.command(Command::Jump(self.index(host), nanos(by)));
     }
 
     /// Lets a host's clocks run faster than the true time, by parts per million, or slower if the
@@ -163,7 +163,7 @@ impl Sim {
             "a clock with a drift of {parts_per_million} parts per million would not go on: \
              give a number from -999999 on"
         );
-        self.order(Order::Drift(self.index(host), parts_per_million));
+        self.command(Command::Drift(self.index(host), parts_per_million));
     }
 
     /// Lets each step of a host take so much simulated time. A step is mostly one poll of a task.
@@ -273,22 +273,22 @@ impl Sim {
         }
     }
 
-    pub(super) fn note_order(&self, order: Order) {
-        match order {
-            Order::Start(_) => {}
-            Order::Crash(host) => self.note_fault(host, "crashed"),
-            Order::CrashHard(host) => self.note_fault(host, "lost its power"),
-            Order::Restart(host) => self.note_fault(host, "restarted"),
-            Order::Pause(host) => self.note_fault(host, "was paused"),
-            Order::Resume(host) => self.note_fault(host, "went on"),
-            Order::Signal(host, number) => {
+    pub(super) fn note_command(&self, command: Command) {
+        match command {
+            Command::Start(_) => {}
+            Command::Crash(host) => self.note_fault(host, "crashed"),
+            Command::CrashHard(host) => self.note_fault(host, "lost its power"),
+            Command::Restart(host) => self.note_fault(host, "restarted"),
+            Command::Pause(host) => self.note_fault(host, "was paused"),
+            Command::Resume(host) => self.note_fault(host, "went on"),
+            Command::Signal(host, number) => {
                 self.note_fault(host, &format!("was sent signal {number}"));
             }
-            Order::Jump(host, by) => {
+            Command::Jump(host, by) => {
                 let by = Duration::from_nanos(by);
                 self.note_fault(host, &format!("has clocks that jumped by {by:?}"));
             }
-            Order::Drift(host, ppm) => {
+            Command::Drift(host, ppm) => {
                 self.note_fault(host, &format!("has clocks that drift by {ppm} ppm"));
             }
         }
@@ -307,8 +307,8 @@ impl Sim {
         }
     }
 
-    pub(super) fn order(&self, order: Order) {
-        self.inner.orders.borrow_mut().push_back(order);
+    pub(super) fn command(&self, command: Command) {
+        self.inner.commands.borrow_mut().push_back(command);
     }
 
     #[track_caller]

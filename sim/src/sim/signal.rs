@@ -3,7 +3,7 @@
 //! A listener of `ws::signal` in a host is one of that host's runtime. If none listens for a
 //! signal, the system's default happens: the process ends, or nothing.
 
-use super::{Sim, faults::Order};
+use super::{Sim, faults::Command};
 use crate::world::as_host;
 
 /// What Linux ignores if nobody listens for it.
@@ -45,7 +45,7 @@ impl Sim {
             (1..=64).contains(&signal),
             "there is no signal {signal}: take a number from 1 to 64, such as libc::SIGTERM"
         );
-        self.order(Order::Signal(self.index(host), signal));
+        self.command(Command::Signal(self.index(host), signal));
     }
 
     pub(super) fn raise(&self, index: usize, signal: i32) {
