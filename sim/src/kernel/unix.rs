@@ -182,7 +182,7 @@ pub(super) fn connect(fd: c_int, id: UnixId, to: io::Result<Option<Name>>) -> c_
 
 /// # Safety
 ///
-/// - As [`write`].
+/// - As [`write()`].
 pub(super) unsafe fn give_name(
     name: io::Result<Option<Name>>,
     out: *mut sockaddr,
