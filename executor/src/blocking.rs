@@ -148,7 +148,10 @@ impl<F: FnOnce() -> R, R> Future for BlockingCall<F, R> {
         let this = &mut *self;
         #[cfg(any(test, feature = "sim"))]
         if let Some(late) = &mut this.late {
-            return late.poll(cx);
+            let result = ready!(late.poll(cx));
+            this.late = None;
+            this.shared.threads.blocking.leave();
+            return Poll::Ready(result);
         }
         let passes_on = |worker: Option<&Worker>| worker.is_some_and(Worker::passes_call_on);
         if this.passes < PASSES_MAX && context::with_worker(passes_on) {
@@ -162,16 +165,32 @@ impl<F: FnOnce() -> R, R> Future for BlockingCall<F, R> {
                 .blocking
                 .poll_enter(&mut this.ticket, cx.waker().clone())
         );
-        let _leave = Leave(&this.shared.threads.blocking);
+        let leave = Leave(&this.shared.threads.blocking);
         let f = this.f.take().expect("a done task is not polled again");
         this.shared.threads.blocking.remove_call();
         #[cfg(any(test, feature = "sim"))]
         return match late::timed(|| block_in_place(f)) {
-            (result, 0) => Poll::Ready(result),
-            (result, taken) => this.late.insert(late::Late::new(result, taken)).poll(cx),
+            (result, 0) => {
+                drop(leave);
+                Poll::Ready(result)
+            }
+            (result, taken) => {
+                let mut late = late::Late::new(result, taken);
+                let polled = late.poll(cx);
+                if polled.is_pending() {
+                    // It counts as a call until its time is over.
+                    std::mem::forget(leave);
+                    this.late = Some(late);
+                }
+                polled
+            }
         };
         #[cfg(not(any(test, feature = "sim")))]
-        Poll::Ready(block_in_place(f))
+        {
+            let result = block_in_place(f);
+            drop(leave);
+            Poll::Ready(result)
+        }
     }
 }
 
@@ -179,6 +198,10 @@ impl<F: FnOnce() -> R, R> Drop for BlockingCall<F, R> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket {
             self.shared.threads.blocking.give_up(ticket);
+        }
+        #[cfg(any(test, feature = "sim"))]
+        if self.late.is_some() {
+            self.shared.threads.blocking.leave();
         }
         if self.f.is_some() {
             self.shared.threads.blocking.remove_call();

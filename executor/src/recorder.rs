@@ -80,7 +80,7 @@ mod protobuf;
 mod ring;
 #[cfg(not(ws_loom))]
 mod ticks;
-#[cfg(not(ws_loom))]
+#[cfg(all(any(test, feature = "sim"), not(ws_loom)))]
 mod timeline;
 
 #[cfg(not(ws_loom))]

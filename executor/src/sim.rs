@@ -128,8 +128,8 @@ impl Machine {
         self.handle().shared()
     }
 
-    /// Its recorder's times are those of a time line from now on, which is at `begin` when its
-    /// clock is at zero. To be called once, before its first step.
+    /// Its recorder's times are those of a time line from now on, which is at `begin`, and not
+    /// those of its clock. To be called once, before its first step.
     ///
     /// ```
     /// use ws::{runtime::Builder, trace::{EventKind, Level}};

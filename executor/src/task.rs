@@ -5,7 +5,6 @@
 
 mod builder;
 mod compute;
-pub mod coop;
 mod current;
 mod fork;
 mod join;
@@ -41,6 +40,8 @@ pub use self::{
 };
 #[doc(hidden)]
 pub use crate::cell::console::HidesNext as __HidesNext;
+#[doc(inline)]
+pub use crate::coop;
 pub use crate::{
     budget::{Unconstrained, unconstrained},
     cell::Id,

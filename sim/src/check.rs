@@ -24,7 +24,7 @@ use std::{
     env, fmt,
     future::Future,
     ops::{Range, RangeInclusive},
-    panic::{self, AssertUnwindSafe},
+    panic::{self, AssertUnwindSafe, Location},
     pin::pin,
     sync::{Mutex, PoisonError},
     task::{Context, Poll, Waker},
@@ -33,6 +33,7 @@ use std::{
 
 use crate::{
     Builder, Failure, Outcome, Sim,
+    failure::HEADING,
     plan::{self, Kept},
     program::sealed,
     record,
@@ -118,15 +119,21 @@ impl Builder {
             (Chosen::Replay(_), Err(problem)) => panic!("{problem}"),
             _ => panic!("WS_FAULTS names the faults of one seed: give WS_SEED too"),
         });
+        // Files of recordings have names also where tests have none.
+        let caller = Location::caller();
+        let named = match test {
+            "" => format!("{}-{}", caller.file(), caller.line()),
+            test => test.to_owned(),
+        };
         let failed = match chosen {
             Chosen::Replay(seed) => {
-                let failed = recorded(&self, seed, test, kept.as_ref(), f);
+                let failed = recorded(&self, seed, &named, kept.as_ref(), f);
                 failed.map(|what| (seed, kept, what))
             }
             Chosen::Seeds(seeds) => {
                 let jobs = thread::available_parallelism().map_or(1, usize::from);
                 let failed = first_failure(&self, seeds, jobs, f);
-                failed.map(|(seed, what)| told(&self, seed, test, what, f))
+                failed.map(|(seed, what)| told(&self, seed, &named, what, f))
             }
         };
         if let Some((seed, kept, what)) = failed {
@@ -347,12 +354,27 @@ fn one(builder: &Builder, seed: u64, f: &SetUp<'_>) -> Option<String> {
     let sim = builder.clone().seed(seed).build();
     match panic::catch_unwind(AssertUnwindSafe(|| f(&sim))) {
         Ok(None) if sim.is_new() => sim.try_run().err().map(|failure| failure.to_string()),
-        Ok(error) => error,
+        Ok(error) => error.map(|error| with_its_run(&sim, error)),
         Err(payload) => Some(match payload.downcast::<Failure>() {
             Ok(failure) => failure.to_string(),
-            Err(payload) => format!("seed {seed}: {}", text_of(&*payload)),
+            Err(payload) => with_its_run(&sim, format!("seed {seed}: {}", text_of(&*payload))),
         }),
     }
+}
+
+/// What a test found after its run, or beside it, with what a failure of the run would tell.
+fn with_its_run(sim: &Sim, mut what: String) -> String {
+    if what.contains(&format!("\nseed: {}", sim.seed())) {
+        return what; // it is a failure of the run, which the test has unwrapped
+    }
+    let faults = sim.faults_so_far();
+    if !faults.is_empty() {
+        what += &format!("\n{HEADING}\n{}", faults.trim_end());
+    }
+    if let Some(recording) = sim.recording() {
+        what += &format!("\n{}", record::told(&recording).text.trim_end());
+    }
+    what
 }
 
 fn text_of(payload: &(dyn Any + Send)) -> String {

@@ -41,6 +41,9 @@ pub(crate) use self::{
 };
 use crate::rng::Rng;
 
+/// The most faults of a plan, by its length and its mean: a list of more says nothing to a reader.
+const MOST: u64 = 100_000;
+
 /// Draws of one fault before it is left out.
 const TRIES: u32 = 8;
 
@@ -202,10 +205,16 @@ impl Plan {
     ///
     /// # Panics
     ///
-    /// If it names a host that is not there.
+    /// If it names a host that is not there, or if it may have more than [`MOST`] faults.
     pub(crate) fn draw(&self, all: &[Host], rng: &mut Rng, before: &[Fault]) -> Vec<Fault> {
         let hosts = self.chosen(all);
-        let sum: u32 = self.weights.values().sum();
+        let sum = self.weights.values().map(|&weight| u64::from(weight)).sum();
+        let most = self.quiet_after.saturating_sub(self.begin) / self.every;
+        assert!(
+            most <= MOST,
+            "a plan may have {most} faults, more than {MOST}: let `quiet_after` be earlier, or \
+             `every` longer"
+        );
         let mut faults: Vec<Fault> = Vec::new();
         let mut at = self.begin;
         if sum == 0 {
@@ -228,11 +237,12 @@ impl Plan {
         }
     }
 
-    fn draw_one(&self, at: u64, sum: u32, hosts: &[Host], rng: &mut Rng) -> Option<Fault> {
-        let mut number = rng.below(u64::from(sum)) as u32;
+    fn draw_one(&self, at: u64, sum: u64, hosts: &[Host], rng: &mut Rng) -> Option<Fault> {
+        let mut number = rng.below(sum);
         let kind = self.weights.iter().find(|(_, weight)| {
-            let is_it = number < **weight;
-            number = number.saturating_sub(**weight);
+            let weight = u64::from(**weight);
+            let is_it = number < weight;
+            number = number.saturating_sub(weight);
             is_it
         });
         let (shortest, longest) = self.lasts;

@@ -74,6 +74,8 @@ pub(crate) fn ask(test: &str) {
 /// What a simulation records.
 pub(crate) struct Record {
     timeline: Timeline,
+    /// When the machine of a host began.
+    begins: RefCell<BTreeMap<usize, u64>>,
     lives: RefCell<BTreeMap<usize, Vec<Rc<Life>>>>,
 }
 
@@ -91,9 +93,20 @@ impl Record {
     pub(crate) fn new(net: &mut Network) -> Self {
         let timeline = Timeline::default();
         let of_log = timeline.clone();
-        net.keep_log(Box::new(move |now| of_log.next(now)));
-        let lives = RefCell::default();
-        Self { timeline, lives }
+        net.keep_log(Box::new(move |now| {
+            of_log.moves_to(now);
+            of_log.next()
+        }));
+        Self {
+            timeline,
+            begins: RefCell::default(),
+            lives: RefCell::default(),
+        }
+    }
+
+    /// The simulation has come to this time, in nanoseconds.
+    pub(crate) fn moves_to(&self, now: u64) {
+        self.timeline.moves_to(now);
     }
 
     pub(crate) fn set_up(&self, builder: Builder) -> Builder {
@@ -101,14 +114,15 @@ impl Record {
     }
 
     /// A machine was made, at this time.
-    pub(crate) fn begins(&self, machine: &Machine, begin: u64) {
+    pub(crate) fn begins(&self, host: usize, machine: &Machine, begin: u64) {
+        self.begins.borrow_mut().insert(host, begin);
         machine.handle().record(Level::Full);
         machine.record_on(&self.timeline, begin);
     }
 
     /// A machine is stopped, or its recording is wanted so far.
-    pub(crate) fn ends(&self, host: usize, machine: &Machine, begin: u64) {
-        let life = self.life(machine, begin);
+    pub(crate) fn ends(&self, host: usize, machine: &Machine) {
+        let life = self.life(host, machine);
         let mut lives = self.lives.borrow_mut();
         let lives = lives.entry(host).or_default();
         lives.push(Rc::new(life));
@@ -120,7 +134,7 @@ impl Record {
         }
     }
 
-    fn life(&self, machine: &Machine, begin: u64) -> Life {
+    fn life(&self, host: usize, machine: &Machine) -> Life {
         let mut recording = machine.handle().recording();
         recording.began = kernel::calendar();
         let first = recording
@@ -131,7 +145,7 @@ impl Record {
         let starter = first.filter(|_| is_whole).and_then(|event| event.task);
         Life {
             starter,
-            begin,
+            begin: self.begins.borrow().get(&host).copied().unwrap_or(0),
             end: self.timeline.last(),
             recording,
         }
@@ -143,11 +157,11 @@ impl Record {
         seed: u64,
         net: &Network,
         hosts: &[HostId],
-        running: impl Iterator<Item = (usize, Rc<Machine>, u64)>,
+        running: impl Iterator<Item = (usize, Rc<Machine>)>,
     ) -> Recording {
         let mut lives = self.lives.borrow().clone();
-        for (host, machine, begin) in running {
-            let life = self.life(&machine, begin);
+        for (host, machine) in running {
+            let life = self.life(host, &machine);
             lives.entry(host).or_default().push(Rc::new(life));
         }
         let notes = |host| {

@@ -151,6 +151,8 @@ struct Slot {
     /// What its clock showed when its machine was made: zero of the machine's clock.
     base: u64,
     is_paused: bool,
+    /// Signals that end its program when it goes on after a pause.
+    signals: Vec<i32>,
     /// Its program has ended.
     is_done: bool,
     /// Tasks of it may be ready that were not found yet.
@@ -344,10 +346,10 @@ impl Sim {
     pub fn recording(&self) -> Option<Recording> {
         let record = self.inner.record.as_ref()?;
         let hosts = self.inner.hosts.borrow();
-        let running = hosts.iter().enumerate().filter_map(|(index, host)| {
-            let machine = host.machine.clone()?;
-            Some((index, machine, host.base))
-        });
+        let running = hosts
+            .iter()
+            .enumerate()
+            .filter_map(|(index, host)| Some((index, host.machine.clone()?)));
         let world = self.inner.world.borrow();
         let ids: Vec<_> = world.hosts.iter().map(|host| host.id).collect();
         Some(record.recording(self.seed(), &world.net, &ids, running))
@@ -425,6 +427,7 @@ impl Sim {
             machine: None,
             base: 0,
             is_paused: false,
+            signals: Vec::new(),
             is_done: false,
             has_news: Cell::new(true),
             woken_at: 0,

@@ -177,11 +177,14 @@ fn used_by(path: &[String], text: &str) -> Vec<(String, usize)> {
             continue;
         }
         let line = 1 + text[..at].matches('\n').count();
-        let rest = &text[at..];
-        let Some(rest) = rest
-            .trim_start_matches(|c: char| c.is_alphanumeric() || c == ':')
-            .strip_prefix('{')
-        else {
+        let mut rest = &text[at..];
+        while let Some(below) = ["crate::", "super::"]
+            .iter()
+            .find_map(|up| rest.strip_prefix(up))
+        {
+            rest = below;
+        }
+        let Some(rest) = rest.strip_prefix('{') else {
             if let Some((_, next)) = words.peek() {
                 used.push(((*next).to_owned(), line));
             }
@@ -293,8 +296,9 @@ mod tests {
 
     #[test]
     fn paths_are_found_where_they_stand() {
-        let text = "use crate::{\n    sync::{Arc, Mutex},\n    task::Task,\n};\nuse crate::queue;\nfn f() -> crate::time::Instant {}";
-        assert_eq!(used("sched/find", text), ["sync", "task", "queue", "time"]);
+        let text = "use crate::{\n    sync::{Arc, Mutex},\n    task::Task,\n};\nuse crate::queue;\nuse crate::netpoll::{Park, park};\nfn f() -> crate::time::Instant {}";
+        let expected = ["sync", "task", "queue", "netpoll", "time"];
+        assert_eq!(used("sched/find", text), expected);
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! A blocking call in simulated time: its result comes later, and its thread is free meanwhile.
+//! A blocking call in simulated time: its result comes later, and its thread is free meanwhile. It
+//! still counts against the limit of blocking calls.
 //!
 //! On a [`Machine`](crate::sim::Machine) a step ends when the closure of a `spawn_blocking` does.
 //! What the closure would have waited for, such as a disk, tells how long by [`take_time`]. The

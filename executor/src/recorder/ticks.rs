@@ -7,13 +7,16 @@
     )
 )]
 
-use std::sync::{
-    OnceLock,
-    atomic::{AtomicU64, Ordering::Relaxed},
-};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use super::timeline::Timeline;
 use crate::timer::Clock;
+
+/// In a simulation, a time line that many runtimes share, and where it was when this one began.
+#[cfg(any(test, feature = "sim"))]
+type Line = std::sync::OnceLock<(super::timeline::Timeline, u64)>;
+#[cfg(not(any(test, feature = "sim")))]
+#[derive(Debug, Default)]
+pub(crate) struct Line {}
 
 /// Where ticks come from.
 #[derive(Debug)]
@@ -26,9 +29,22 @@ pub(crate) enum Ticks {
         /// Nanoseconds of 2^32 ticks; 0 until they are known well enough.
         per_tick: AtomicU64,
     },
-    /// The runtime's clock: a tick is a nanosecond. Or a time line that many runtimes share, and
-    /// what it showed when the clock was at zero.
-    Clock(OnceLock<(Timeline, u64)>),
+    /// The runtime's clock: a tick is a nanosecond.
+    Clock(Line),
+}
+
+/// What the clock shows, or the time line.
+#[cfg(any(test, feature = "sim"))]
+fn shown(line: &Line, clock: &Clock) -> u64 {
+    match line.get() {
+        None => clock.now_ns(),
+        Some((timeline, begin)) => timeline.next() - begin,
+    }
+}
+
+#[cfg(not(any(test, feature = "sim")))]
+fn shown(_: &Line, clock: &Clock) -> u64 {
+    clock.now_ns()
 }
 
 /// How ticks become nanoseconds.
@@ -48,15 +64,16 @@ impl Ticks {
                 per_tick: AtomicU64::new(0),
             }
         } else {
-            Self::Clock(OnceLock::new())
+            Self::Clock(Line::default())
         }
     }
 
-    /// From now on, the times of a virtual clock are those of a time line, which shows `begin` when
-    /// the clock is at zero.
+    /// From now on, times are those of a time line, which is at `begin`, and not those of a virtual
+    /// clock.
     #[cfg(any(test, feature = "sim"))]
-    pub(crate) fn set_timeline(&self, timeline: &Timeline, begin: u64) {
+    pub(crate) fn set_timeline(&self, timeline: &super::timeline::Timeline, begin: u64) {
         if let Self::Clock(place) = self {
+            timeline.moves_to(begin);
             // It is set once, when the machine is made.
             let _ = place.set((timeline.clone(), begin));
         }
@@ -68,22 +85,19 @@ impl Ticks {
         match self {
             // The counters of two cores may differ by a few ticks.
             Self::Counter { begin, .. } => counter::read().saturating_sub(*begin),
-            Self::Clock(timeline) => match timeline.get() {
-                None => clock.now_ns(),
-                Some((timeline, begin)) => timeline.next(begin + clock.now_ns()) - begin,
-            },
+            Self::Clock(line) => shown(line, clock),
         }
     }
 
     /// No record has a later time so far.
     pub(crate) fn latest(&self, clock: &Clock) -> u64 {
-        if let Self::Clock(timeline) = self
-            && let Some((timeline, begin)) = timeline.get()
+        #[cfg(any(test, feature = "sim"))]
+        if let Self::Clock(line) = self
+            && let Some((timeline, begin)) = line.get()
         {
-            timeline.last().saturating_sub(*begin)
-        } else {
-            self.now(clock)
+            return timeline.last().saturating_sub(*begin);
         }
+        self.now(clock)
     }
 
     /// So many ticks in nanoseconds: for short spans, since the scale is that of a moment soon
@@ -226,20 +240,20 @@ mod tests {
         );
     }
 
-    // Fails if two records have one time, or if one is earlier than its clock.
+    // Fails if two records have one time, if one is earlier than the line, or if a clock moves it.
     #[test]
     fn a_time_line_goes_on_with_each_record_of_any_runtime() {
-        let timeline = Timeline::default();
+        let timeline = crate::recorder::timeline::Timeline::default();
         let clocks = [Clock::stopped(), Clock::stopped()];
         let ticks = clocks.each_ref().map(Ticks::new);
         ticks[0].set_timeline(&timeline, 0);
         // It was built a second later.
         ticks[1].set_timeline(&timeline, 1_000_000_000);
-        clocks[0].advance(Duration::from_secs(1));
+        clocks[0].advance(Duration::from_secs(3600));
         let times = [0, 1, 1, 0].map(|at| ticks[at].now(&clocks[at]));
         assert_eq!(times, [1_000_000_000, 100, 200, 1_000_000_300]);
         assert_eq!(ticks[1].latest(&clocks[1]), 300);
-        clocks[1].advance(Duration::from_secs(1));
+        timeline.moves_to(2_000_000_000);
         assert_eq!(ticks[1].now(&clocks[1]), 1_000_000_000);
     }
 

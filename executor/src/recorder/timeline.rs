@@ -1,18 +1,18 @@
 //! A time line that many runtimes with virtual clocks share.
 //!
-//! On a virtual clock a step takes no time, so all that happens in one moment has one time. Each
-//! record moves the time line on by [`STEP_NS`], whichever runtime writes it. So records keep the
+//! In a simulation a step takes no time, so all that happens in one moment has one time. Each
+//! reading moves the time line on by [`STEP_NS`], whichever runtime reads. So records keep the
 //! order in which they were made, also between runtimes, and a poll has a length that can be drawn.
 //!
-//! *Invariant*: a time of the line is later than all before it, and not before the clock of that
-//! moment. It is ahead of the clock by at most [`STEP_NS`] for each record before it in a row.
+//! The simulation tells the line its time. The clocks of the runtimes do not move it: one that is
+//! ahead of the others would take their records with it.
+//!
+//! *Invariant*: a time of the line is later than all before it, and not before the time of that
+//! moment. It is ahead of that by at most [`STEP_NS`] for each reading before it in a row. Most
+//! readings are for a record; a call that blocks is measured with two more.
 //!
 //! Rejected: to draw each poll a microsecond long. Hundreds of polls in one moment would run into
 //! the arrival of their messages.
-#![cfg_attr(
-    not(any(test, feature = "sim")),
-    expect(unreachable_pub, reason = "simulations alone name it")
-)]
 
 use std::sync::{
     Arc,
@@ -29,24 +29,36 @@ const STEP_NS: u64 = 100;
 /// use ws_executor::sim::Timeline;
 ///
 /// let timeline = Timeline::default();
-/// assert_eq!(timeline.next(1_000), 1_000);
-/// assert_eq!(timeline.next(1_000), 1_100);
+/// timeline.moves_to(1_000);
+/// assert_eq!(timeline.next(), 1_000);
+/// assert_eq!(timeline.next(), 1_100);
 /// assert_eq!(timeline.last(), 1_100);
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Timeline(Arc<AtomicU64>);
+pub struct Timeline(Arc<Times>);
+
+#[derive(Debug, Default)]
+struct Times {
+    now: AtomicU64,
+    last: AtomicU64,
+}
 
 impl Timeline {
-    /// The time of what happens when the clock is at `now`. Both are in nanoseconds.
-    pub fn next(&self, now: u64) -> u64 {
+    /// The simulation has come to this time, in nanoseconds.
+    pub fn moves_to(&self, now: u64) {
+        self.0.now.fetch_max(now, Relaxed);
+    }
+
+    /// The time of what happens now, in nanoseconds.
+    pub fn next(&self) -> u64 {
         // One thread steps all of them.
-        let next = now.max(self.last() + STEP_NS);
-        self.0.store(next, Relaxed);
+        let next = self.0.now.load(Relaxed).max(self.last() + STEP_NS);
+        self.0.last.store(next, Relaxed);
         next
     }
 
     /// The last time that [`next`](Self::next) has given.
     pub fn last(&self) -> u64 {
-        self.0.load(Relaxed)
+        self.0.last.load(Relaxed)
     }
 }

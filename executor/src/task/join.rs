@@ -11,9 +11,9 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use super::coop;
 use super::priority::Priority;
 use crate::cell::{AbortRef, Failure, Id, JoinCell};
+use crate::coop;
 
 /// Awaits a task's output. Dropping it lets the task go on by itself.
 ///

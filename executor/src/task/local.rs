@@ -47,7 +47,7 @@ use std::{
 
 use pin_project_lite::pin_project;
 
-use super::coop;
+use crate::coop;
 use crate::{budget, cell::depth};
 
 /// Declares task-local keys: `static` items of type [`LocalKey`].

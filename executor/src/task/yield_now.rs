@@ -6,8 +6,8 @@ use std::{
     task::{Context, Poll},
 };
 
-use super::coop::slice_is_over;
 use crate::budget;
+use crate::coop::slice_is_over;
 
 /// Lets the tasks that wait behind this one run, and then goes on.
 ///

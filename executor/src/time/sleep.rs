@@ -30,7 +30,7 @@ use crate::time::{Instant, current};
 use crate::timer::heap::Key;
 use crate::timer::shard::{Polled, ShutDown};
 use crate::timer::{TimerHandle, TimerShard};
-use crate::{budget, task::coop};
+use crate::{budget, coop};
 
 /// Waits until `duration` has passed.
 ///

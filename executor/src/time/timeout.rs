@@ -35,7 +35,7 @@ use std::time::Duration;
 use pin_project_lite::pin_project;
 
 use crate::time::{Instant, Sleep, current};
-use crate::{budget, task::coop};
+use crate::{budget, coop};
 
 /// Runs a future for at most `duration`.
 ///

@@ -103,8 +103,10 @@ impl Fault {
     }
 
     pub(super) fn collides(&self, other: &Self) -> bool {
-        let held = other.held();
-        self.overlaps(other) && self.held().iter().any(|mine| held.contains(mine))
+        self.overlaps(other) && {
+            let held = other.held();
+            self.held().iter().any(|mine| held.contains(mine))
+        }
     }
 
     pub(super) fn takes_host(&self) -> bool {
@@ -165,8 +167,9 @@ impl Fault {
                 Box::new(move |sim| sim.restart(host))
             }
             What::Of(FaultKind::SlowHost, host) => {
+                let before = sim.step_time(&host);
                 sim.slow(&host, Duration::from_millis(1));
-                Box::new(move |sim| sim.slow(host, Duration::ZERO))
+                Box::new(move |sim| sim.slow(host, before))
             }
             What::Of(FaultKind::Pause, host) => {
                 sim.pause(&host);
@@ -182,8 +185,9 @@ impl Fault {
                 Box::new(|_| ())
             }
             What::Clock(_, host, off) => {
-                sim.skew(&host, off * 1_000_000);
-                Box::new(move |sim| sim.skew(host, 0))
+                let before = sim.skew_of(&host);
+                sim.skew(&host, before.saturating_add(off * 1_000_000));
+                Box::new(move |sim| sim.skew(host, before))
             }
             What::Between(FaultKind::Hold, a, b) => {
                 sim.hold(&a, &b);

@@ -175,9 +175,9 @@ impl Sim {
             }
             host.edges
         };
-        self.begins_step(index);
         let step = || {
             as_host(index, || {
+                self.begins_step(index);
                 machine.step(|count| {
                     let choice = self.below(count as u64);
                     self.note(choice);
@@ -230,6 +230,7 @@ impl Sim {
         if self.inner.events.get() < limit {
             return Ok(());
         }
+        self.look_at_panics()?;
         let what = format!("the limit of {limit} steps is reached");
         Err(self.failure(None, &what))
     }
@@ -246,6 +247,9 @@ impl Sim {
         }
         self.note(next);
         self.inner.world.borrow_mut().net.advance_to(next);
+        if let Some(record) = &self.inner.record {
+            record.moves_to(next);
+        }
         loop {
             let mut later = self.inner.later.borrow_mut();
             match later.first_entry() {
@@ -303,13 +307,15 @@ impl Sim {
                     self.lose_power(index);
                 }
                 Command::Restart(index) => {
-                    self.stop(index);
-                    self.lose_power(index);
+                    if self.inner.hosts.borrow()[index].machine.is_some() {
+                        self.stop(index);
+                        self.lose_power(index);
+                    }
                     self.start(index);
                 }
                 Command::Pause(index) => self.inner.hosts.borrow_mut()[index].is_paused = true,
                 Command::Signal(index, number) => self.raise(index, number),
-                Command::Resume(index) => self.inner.hosts.borrow_mut()[index].is_paused = false,
+                Command::Resume(index) => self.resume_host(index),
                 Command::Jump(index, by) => self.set_clock(index, |clock, now| clock.jump(now, by)),
                 Command::Drift(index, ppm) => {
                     self.set_clock(index, |clock, now| clock.drift(now, ppm));
@@ -320,13 +326,16 @@ impl Sim {
 
     /// Starts a host's machine with its program.
     fn start(&self, index: usize) {
-        let base = {
+        let (now, base) = {
             let mut world = self.inner.world.borrow_mut();
+            let now = world.net.now();
             let host = &mut world.hosts[index];
             (host.up, host.busy_until) = (true, 0);
+            // It may have been changed at a time to which a sleep had brought the host.
+            host.clock.jump(now, 0);
             let id = host.id;
             world.net.restart(id);
-            world.shown(index)
+            (now, world.shown(index))
         };
         let name = self.inner.hosts.borrow()[index].name.clone();
         let make = match &mut self.inner.hosts.borrow_mut()[index].main {
@@ -357,7 +366,7 @@ impl Sim {
                 Err(error) => panic!("host {name:?} cannot be built: {error}"),
             };
             if let Some(record) = &self.inner.record {
-                record.begins(&machine, base);
+                record.begins(index, &machine, now);
             }
             drop(machine.handle().spawn(bring(index)));
             machine
@@ -367,6 +376,7 @@ impl Sim {
         let host = &mut self.inner.hosts.borrow_mut()[index];
         host.machine = Some(machine);
         (host.base, host.is_paused, host.is_done, host.woken_at) = (base, false, false, 0);
+        host.signals.clear();
     }
 
     fn set_clock(&self, index: usize, set: impl FnOnce(&mut Clock, u64)) {
@@ -376,8 +386,14 @@ impl Sim {
     }
 
     /// Stops a host, as a crash does.
-    pub(super) fn stop(&self, index: usize) {
-        let Some(machine) = self.take_down(index) else {
+    fn stop(&self, index: usize) {
+        self.vanish(index);
+        self.end_program(index);
+    }
+
+    /// Ends a host's machine, and lets destructors run.
+    pub(super) fn end_program(&self, index: usize) {
+        let Some(machine) = self.take_machine(index) else {
             return;
         };
         as_host(index, || machine.end());
@@ -387,7 +403,8 @@ impl Sim {
 
     /// Stops a host without a destructor. These run at the end of the run.
     fn stop_hard(&self, index: usize) {
-        let Some(machine) = self.take_down(index) else {
+        self.vanish(index);
+        let Some(machine) = self.take_machine(index) else {
             return;
         };
         let program = PROGRAMS.with_borrow_mut(|programs| programs.remove(&index));
@@ -395,22 +412,24 @@ impl Sim {
         forget_end(index);
     }
 
-    /// Takes a host from the network. Gives its machine, if it runs.
-    fn take_down(&self, index: usize) -> Option<Machine> {
+    /// Takes a host from the network: its sockets are gone, and nobody is told.
+    fn vanish(&self, index: usize) {
+        let mut world = self.inner.world.borrow_mut();
+        let id = world.hosts[index].id;
+        world.net.crash(id);
+        world.unix.crash(index);
+    }
+
+    /// Gives the machine of a host, if it runs. What is left of its program makes no sockets.
+    fn take_machine(&self, index: usize) -> Option<Machine> {
         let machine = self.inner.hosts.borrow_mut()[index].machine.take()?;
         if let Some(record) = &self.inner.record {
-            let base = self.inner.hosts.borrow()[index].base;
-            record.ends(index, &machine, base);
+            record.ends(index, &machine);
         }
         if let Some(chooser) = &mut *self.inner.chooser.borrow_mut() {
             chooser.forget(index);
         }
-        let mut world = self.inner.world.borrow_mut();
-        let host = &mut world.hosts[index];
-        host.up = false;
-        let id = host.id;
-        world.net.crash(id);
-        world.unix.crash(index);
+        self.inner.world.borrow_mut().hosts[index].up = false;
         Some(Rc::into_inner(machine).expect("no step is under way"))
     }
 

@@ -31,8 +31,10 @@ impl Sim {
         };
         self.note((chosen.host as u64) << 48 ^ chosen.task);
         if let Some(machine) = machine {
-            self.begins_step(chosen.host);
-            as_host(chosen.host, || machine.poll(chosen.ticket));
+            as_host(chosen.host, || {
+                self.begins_step(chosen.host);
+                machine.poll(chosen.ticket)
+            });
             self.takes_time(chosen.host);
         }
         true

@@ -212,13 +212,16 @@ impl Round {
             let steps = (1 << exponent) + rng.below(1 << exponent);
             self.salt = rng.next_u64();
             self.left = steps;
-            self.changes = (1..depth).map(|_| 1 + rng.below(steps)).collect();
+            let points = u64::from(depth.saturating_sub(1)).min(steps);
+            self.changes = (0..points).map(|_| 1 + rng.below(steps)).collect();
             self.changes.sort_unstable();
             self.low.clear();
         }
-        let changes = self.changes.last() == Some(&self.left);
-        if changes {
+        let mut changes = false;
+        // Two points may be at one step.
+        while self.changes.last() == Some(&self.left) {
             self.changes.pop();
+            changes = true;
         }
         self.left -= 1;
         changes

@@ -1,5 +1,7 @@
 //! Plans of faults in a simulation: drawn before the run, and told when it fails.
 
+use std::time::Duration;
+
 use super::{Phase, Sim};
 use crate::{
     DiskFaults, Plan,
@@ -16,7 +18,8 @@ const TOLD: usize = 40;
 
 impl Sim {
     /// Lets the seed draw faults from a plan. They happen beside those of [`after`](Self::after),
-    /// and of other plans.
+    /// and of other plans. The end of a fault puts back what it found, but the end of a partition, or
+    /// of a hold, ends also one of the test's own between the same hosts.
     ///
     /// A failure tells the faults in words. [`check()`](crate::check()) then looks for the smallest
     /// plan with which the seed still fails.
@@ -28,7 +31,7 @@ impl Sim {
     /// # Panics
     ///
     /// If the run has begun: its faults are drawn before. The run panics if the plan names a host
-    /// that is not there.
+    /// that is not there, or may have more than 100,000 faults.
     #[track_caller]
     pub fn faults(&self, plan: Plan) {
         assert!(
@@ -64,10 +67,10 @@ impl Sim {
     ///
     /// If `WS_FAULTS` names faults that are not there.
     pub(super) fn plan_faults(&self) {
-        let all = self.draw_faults();
-        if all.is_empty() {
+        if self.inner.plans.borrow().is_empty() {
             return;
         }
+        let all = self.draw_faults();
         let kept = plan::kept();
         let last = kept.as_ref().map_or(0, plan::Kept::last);
         assert!(
@@ -105,11 +108,12 @@ impl Sim {
             let drawn = plan.draw(&hosts, &mut rng, &all);
             all.extend(drawn);
         }
+        all.sort_by_key(Fault::begin);
         all
     }
 
     /// Those of the planned faults that have begun, one a line.
-    pub(super) fn faults_so_far(&self) -> String {
+    pub(crate) fn faults_so_far(&self) -> String {
         let planned = self.inner.planned_faults.borrow();
         let now = self.elapsed();
         let begun: Vec<_> = planned
@@ -150,6 +154,16 @@ impl Sim {
         let ids = self.ids([from, to]);
         let net = &mut self.inner.world.borrow_mut().net;
         net.restore_link(ids[0], ids[1], link);
+    }
+
+    pub(crate) fn step_time(&self, host: &str) -> Duration {
+        let index = self.index(host);
+        Duration::from_nanos(self.inner.world.borrow().hosts[index].step_time)
+    }
+
+    pub(crate) fn skew_of(&self, host: &str) -> i64 {
+        let index = self.index(host);
+        self.inner.world.borrow().hosts[index].skew
     }
 
     pub(crate) fn disk_faults(&self, host: &str) -> DiskFaults {

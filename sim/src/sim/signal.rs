@@ -1,13 +1,23 @@
 //! Signals that a host gets.
 //!
 //! A listener of `ws::signal` in a host is one of that host's runtime. If none listens for a
-//! signal, the system's default happens: the process ends, or nothing.
+//! signal, the system's default happens: the process ends, stands still, goes on, or nothing.
+//!
+//! A process that ends is not a host that crashes. The kernel stays: it sends what is in the send
+//! buffers, then the end of each stream, and refuses new connections. What was written to files
+//! stays in the cache of the disk.
 
 use super::{Sim, faults::Command};
 use crate::world::as_host;
 
 /// What Linux ignores if nobody listens for it.
-const IGNORED: [i32; 4] = [libc::SIGCHLD, libc::SIGCONT, libc::SIGURG, libc::SIGWINCH];
+const IGNORED: [i32; 3] = [libc::SIGCHLD, libc::SIGURG, libc::SIGWINCH];
+
+/// What lets a process stand still if nobody listens for it.
+const STOPS: [i32; 4] = [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
+
+/// What nobody can listen for.
+const SURE: [i32; 2] = [libc::SIGKILL, libc::SIGSTOP];
 
 impl Sim {
     /// Sends a signal to a host, by its number: `ws::signal` of that host hears of it, and no other
@@ -15,8 +25,10 @@ impl Sim {
     ///
     /// If nothing there listens for it, what Linux does happens: `SIGTERM`, `SIGINT` and most
     /// others end the program, and so does `SIGKILL` always. The host's sockets are closed then, so
-    /// its peers see the end of their connections, unlike after a [`crash`](Self::crash). A
-    /// [`restart`](Self::restart) starts it again. A paused host hears of it when it goes on.
+    /// its peers see the end of their connections, unlike after a [`crash`](Self::crash). New
+    /// connections are refused, and files have what was written. A [`restart`](Self::restart)
+    /// starts it again. A paused host hears of it when it goes on, but for `SIGKILL`. `SIGSTOP` and
+    /// its like are a [`pause`](Self::pause), and `SIGCONT` is a [`resume`](Self::resume).
     ///
     /// # Panics
     ///
@@ -51,12 +63,37 @@ impl Sim {
     pub(super) fn raise(&self, index: usize, signal: i32) {
         let machine = self.inner.hosts.borrow()[index].machine.clone();
         let Some(machine) = machine else { return };
-        let is_heard = signal != libc::SIGKILL && as_host(index, || machine.raise(signal));
+        let is_heard = !SURE.contains(&signal) && as_host(index, || machine.raise(signal));
         drop(machine);
+        if signal == libc::SIGCONT {
+            return self.resume_host(index);
+        }
         if is_heard || IGNORED.contains(&signal) {
             return;
         }
+        {
+            let host = &mut self.inner.hosts.borrow_mut()[index];
+            if STOPS.contains(&signal) {
+                host.is_paused = true;
+                return;
+            }
+            if host.is_paused && signal != libc::SIGKILL {
+                host.signals.push(signal);
+                return;
+            }
+        }
         self.inner.world.borrow_mut().close_sockets_of(index);
-        self.stop(index);
+        self.end_program(index);
+    }
+
+    pub(super) fn resume_host(&self, index: usize) {
+        let signals = {
+            let host = &mut self.inner.hosts.borrow_mut()[index];
+            host.is_paused = false;
+            std::mem::take(&mut host.signals)
+        };
+        for signal in signals {
+            self.raise(index, signal);
+        }
     }
 }
