@@ -164,7 +164,7 @@ pub use ws_executor::{
     Scope, block_in_place, compute, fork, fork_all, join, runtime, scope, spawn, spawn_blocking,
     spawn_local, spawn_pinned, task, task_local, time,
 };
-#[cfg(feature = "sim")]
+#[cfg(all(feature = "sim", target_os = "linux"))]
 pub use ws_macros::sim;
 pub use ws_macros::{main, test};
 pub use ws_net::{fs, process, signal};

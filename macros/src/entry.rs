@@ -104,12 +104,9 @@ impl Entry {
     /// How many workers there are when the user does not say.
     ///
     /// A test has one: tests are many and small, and the harness runs them side by side already.
-    /// `main` has as many as the runtime chooses, and a simulated host as its builder says.
+    /// `main` has as many as the runtime chooses.
     fn default_workers(self) -> Option<usize> {
-        match self {
-            Self::Main | Self::Sim => None,
-            Self::Test => Some(1),
-        }
+        (self == Self::Test).then_some(1)
     }
 
     /// Whether `attribute` makes an entry of the function already.
@@ -268,9 +265,10 @@ fn inspect(entry: Entry, function: &Function, fault: &mut Option<syn::Error>) ->
     } else if !signature.inputs.is_empty() || signature.variadic.is_some() {
         let mut inputs = signature.inputs.to_token_stream();
         signature.variadic.to_tokens(&mut inputs);
-        let reason = match entry {
-            Entry::Main => "takes no arguments: `std::env::args` has those of the process",
-            Entry::Test | Entry::Sim => "takes no arguments: the test harness has none to give",
+        let reason = if entry == Entry::Main {
+            "takes no arguments: `std::env::args` has those of the process"
+        } else {
+            "takes no arguments: the test harness has none to give"
         };
         refuse(&inputs, reason);
     }
@@ -389,9 +387,10 @@ fn block(brace: token::Brace, body: &TokenStream) -> TokenStream {
 
 /// A new `Builder` with the knobs that are given.
 fn builder(entry: Entry, args: &Args, private: &TokenStream) -> TokenStream {
-    let new = match entry {
-        Entry::Main => quote!(#private::builder()),
-        Entry::Test | Entry::Sim => quote!(#private::test_builder()),
+    let new = if entry == Entry::Main {
+        quote!(#private::builder())
+    } else {
+        quote!(#private::test_builder())
     };
     if args.paused.is_some() {
         let seed = args.seed.as_ref().map(|seed| quote!(.seed(#seed)));

@@ -17,9 +17,9 @@
 //! *Invariants*:
 //!
 //! 1. Only one host runs at a time, and between two steps none is in the middle of a poll.
-//! 2. Which host steps, and which of its threads, is drawn from one generator. The time moves if no
-//!    host can step. So a run is a function of the seed and the program. [`Sim::digest`] is a hash
-//!    of all choices and all packets.
+//! 2. What runs next is drawn from generators that begin with the seed (`order.rs`). The time moves
+//!    if no host can step. So a run is a function of the seed and the program. [`Sim::digest`] is a
+//!    hash of all choices and all packets.
 //!
 //! What the seed does not decide is listed in `world.rs`.
 //!

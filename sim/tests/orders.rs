@@ -56,7 +56,7 @@ fn all_orders_run_what_is_ready_and_repeat_it() {
     for order in orders {
         let run = |seed| {
             let sim = sim(seed, order);
-            // These two seldom fail.
+            // It seldom fails.
             (bugs::BUGS[5].plant)(&sim);
             let failed = sim.try_run().err().map(|failure| failure.to_string());
             (sim.digest(), sim.events(), failed)

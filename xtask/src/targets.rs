@@ -40,7 +40,7 @@ const CRATES: [&str; 7] = [
 /// left out: their adapters have no line that depends on the system. `zbus` has one.
 const FEATURES: &str = "ws-executor/console,ws-executor/queue-records,ws-executor/sim,\
     ws-executor/stacks,ws-executor/tracing-layer,ws-runtime/inspect,ws-runtime/metrics,\
-    ws-runtime/tokio-io";
+    ws-runtime/sim,ws-runtime/tokio-io";
 /// On systems that have no thread locals of the linker's, OpenBSD for one, this lint does not see
 /// that an initializer is const. It has looked at the same lines on Linux.
 const BLIND: &str = "clippy::missing_const_for_thread_local";

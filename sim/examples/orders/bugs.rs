@@ -79,7 +79,7 @@ fn lost_update(sim: &Sim) {
     });
 }
 
-// Six requests want one of two places.
+// Some requests want one of two places.
 fn check_then_act(sim: &Sim) {
     sim.client("hotel", async {
         let free = Rc::new(Cell::new(2_i32));

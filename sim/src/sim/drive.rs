@@ -1,13 +1,17 @@
-//! The run: which host takes the next step, and when the time moves.
+//! The run: who takes the next step, and when the time moves.
 //!
 //! ```text
 //! loop:
 //!   commands (crash, restart, pause)
 //!   news of sockets go to the epoll descriptors of their hosts
-//!   a host that can step takes one step, chosen at random      -> loop
+//!   one task or one host that can step takes one step          -> loop
 //!   none can: the time moves to the next event                 -> loop
 //!   there is none: the run fails, with the tasks that wait
 //! ```
+//!
+//! Which one it is, is the [`Order`](super::Order)'s. Most orders choose a task among the ready
+//! ones of all hosts (`explore.rs`). With `Production` a host is drawn at random, and its scheduler
+//! chooses: the rest of this head is about that.
 //!
 //! A host whose machine cannot step is tried once more for each new event of its epoll descriptors:
 //! the thread that waits in the netpoll is woken, and looks there. Before the time moves, each host

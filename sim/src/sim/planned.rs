@@ -18,8 +18,8 @@ const TOLD: usize = 40;
 
 impl Sim {
     /// Lets the seed draw faults from a plan. They happen beside those of [`after`](Self::after),
-    /// and of other plans. The end of a fault puts back what it found, but the end of a partition, or
-    /// of a hold, ends also one of the test's own between the same hosts.
+    /// and of other plans. The end of a fault puts back what it found, but the end of a partition,
+    /// or of a hold, ends also one of the test's own between the same hosts.
     ///
     /// A failure tells the faults in words. [`check()`](crate::check()) then looks for the smallest
     /// plan with which the seed still fails.

@@ -121,7 +121,7 @@ impl Architecture {
         let log = shop.run(&format!("emulated-{}", self.name), LIMIT, command)?;
         let tests = log.tests(None)?;
         Ok(format!(
-            "hello and {tests}, {} left out, {}",
+            "hello and {tests}, {} names or folders of tests left out, {}",
             unfit().count(),
             debian::version()?
         ))
