@@ -11,7 +11,7 @@ use std::{
 
 use ws::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpStream, UdpSocket},
     time::sleep,
 };
 use ws_sim::{Sim, millis, secs};
@@ -144,6 +144,53 @@ fn a_slow_host_slows_nobody_else() {
     assert_eq!([times[0], times[2], times[3]], [fast; 3]);
     // It accepts in one step at least.
     assert!(times[1] > millis(10) && times[1] < secs(1), "{times:?}");
+}
+
+// Fails if what a step sends leaves at the begin of the step.
+#[test]
+fn what_a_slow_host_sends_leaves_at_the_end_of_the_step() {
+    let sim = Sim::new(1);
+    sim.client("fast", async {
+        let socket = UdpSocket::bind("0.0.0.0:9").await.unwrap();
+        let begin = Instant::now();
+        socket.recv_from(&mut [0]).await.unwrap();
+        // The link takes 0.1 ms. The step begins after those that made the socket.
+        let steps = begin.elapsed() - Duration::from_micros(100);
+        assert_eq!(steps.as_nanos() % millis(10).as_nanos(), 0, "{steps:?}");
+        assert!(steps >= secs(1) + millis(10), "{steps:?}");
+    });
+    sim.client("slow", async {
+        let socket = UdpSocket::bind("0.0.0.0:9").await.unwrap();
+        sleep(secs(1)).await;
+        socket.send_to(b"x", "fast:9").await.unwrap();
+    });
+    sim.slow("slow", millis(10));
+    sim.try_run().unwrap();
+}
+
+// Fails if the clock of the new machine stands still until the time of the old one's sleep.
+#[test]
+fn a_restart_after_a_jump_in_a_sleep_has_a_clock_that_goes_on() {
+    let sim = Sim::new(1);
+    let starts = Rc::new(Cell::new(0));
+    let ended = Rc::new(Cell::new(Duration::ZERO));
+    let (counts, ends, clock) = (starts.clone(), ended.clone(), sim.clone());
+    sim.host("a", move || {
+        counts.set(counts.get() + 1);
+        let (is_first, ends, clock) = (counts.get() == 1, ends.clone(), clock.clone());
+        async move {
+            if is_first {
+                std::thread::sleep(secs(10));
+            }
+            sleep(secs(1)).await;
+            ends.set(clock.elapsed());
+        }
+    });
+    sim.client("client", async { sleep(secs(20)).await });
+    sim.after(secs(1), |sim| sim.jump("a", secs(5)));
+    sim.after(secs(2), |sim| sim.restart("a"));
+    sim.try_run().unwrap();
+    assert_eq!((starts.get(), ended.get()), (2, secs(3)));
 }
 
 #[test]

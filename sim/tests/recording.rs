@@ -16,7 +16,7 @@ use ws::{
     time::{sleep, timeout},
 };
 use ws_sim::{
-    Sim,
+    FaultKind, Plan, Sim,
     network::{Latency, Link},
 };
 
@@ -276,4 +276,43 @@ fn the_recording_goes_into_the_folder_that_is_named() {
     let text = child(Some("2"), &file);
     let line = format!("\nno recording: WS_SIM_TRACE is {}: ", file.display());
     assert!(text.contains(&line), "{text}");
+}
+
+// Fails if the clock of one host moves the times of the others, or of the network.
+#[test]
+fn a_clock_that_jumps_moves_no_time_of_a_recording() {
+    let sim = Sim::builder().recording(true).build();
+    for name in ["a", "b"] {
+        sim.client(name, async {
+            for _ in 0..3 {
+                sleep(Duration::from_secs(1)).await;
+            }
+        });
+    }
+    sim.after(Duration::from_millis(1_500), |sim| {
+        sim.jump("a", Duration::from_secs(3600));
+    });
+    sim.try_run().unwrap();
+    let text = sim.recording().unwrap().to_string();
+    let is_late = |line: &&str| line.contains(" s  ") && line.trim_start().starts_with("36");
+    assert_eq!(text.lines().find(is_late), None, "{text}");
+    assert!(text.contains("3.000000 s  a timer fired"), "{text}");
+}
+
+#[test]
+fn what_a_test_finds_after_its_run_is_told_with_the_run() {
+    let text = text_of_panic(|| {
+        ws_sim::check(0..3, |sim| {
+            sim.host("server", server);
+            sim.client("client", async { sleep(Duration::from_secs(20)).await });
+            sim.faults(Plan::new().only([FaultKind::Pause]));
+            sim.try_run().unwrap();
+            panic!("planted");
+        });
+    });
+    assert!(text.starts_with("seed 0: planted\n"), "{text}");
+    assert!(text.contains("the last events:\n"), "{text}");
+    let end = "WS_SEED=0 WS_FAULTS=none cargo test \
+               what_a_test_finds_after_its_run_is_told_with_the_run";
+    assert!(text.ends_with(end), "{text}");
 }

@@ -265,6 +265,21 @@ mod tests {
         assert_eq!(run(Order::RoundRobin, 1, 3, 7), [0, 1, 2, 0, 1, 2, 0]);
     }
 
+    // Fails if two points at one step leave out the later ones.
+    #[test]
+    fn each_point_of_change_has_its_turn() {
+        for seed in 0..200 {
+            let (mut round, mut rng) = (Round::default(), Rng::new(seed));
+            let depth = 9;
+            let mut is_first = true;
+            while is_first || round.left > 0 {
+                is_first = false;
+                round.next_step(depth, &mut rng);
+            }
+            assert_eq!(round.changes, [0; 0], "seed {seed}");
+        }
+    }
+
     #[test]
     fn with_priorities_one_task_runs_until_a_point_of_change() {
         let mut counts = [0; 4];
