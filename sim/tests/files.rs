@@ -101,6 +101,6 @@ tests! {
         reads_and_writes_move_the_position appends_go_to_the_end positions_can_be_named
         lengths_are_set holes_are_zeros places_are_sought wrong_modes_are_refused
         buffers_are_gathered_and_scattered copies_of_a_descriptor_share_its_position
-        files_are_copied locks_exclude_others folders_are_no_files space_is_reserved
+        files_are_copied copies_that_fail_read_nothing locks_exclude_others folders_are_no_files space_is_reserved
         syncs_are_answered flags_are_told files_are_always_ready;
 }

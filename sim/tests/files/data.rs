@@ -260,6 +260,26 @@ pub(crate) fn files_are_copied(at: &Path, t: &mut Trace) {
     t.note("length", fs::metadata(at.join("c")).unwrap().len());
 }
 
+pub(crate) fn copies_that_fail_read_nothing(at: &Path, t: &mut Trace) {
+    fs::write(at.join("a"), b"all of it").unwrap();
+    let mut from = File::open(at.join("a")).unwrap();
+    let mut options = File::options();
+    let mut end = options
+        .append(true)
+        .create(true)
+        .open(at.join("end"))
+        .unwrap();
+    let none = ptr::null_mut();
+    let (fd, to) = (from.as_raw_fd(), end.as_raw_fd());
+    // SAFETY: there are no places.
+    let copied = unsafe { libc::copy_file_range(fd, none, to, none, 9, 0) };
+    t.say("to an end", cvt(copied as i64));
+    t.say("position", from.stream_position());
+    // std tries the same call first.
+    t.say("by io", std::io::copy(&mut from, &mut end));
+    t.say("what", fs::read_to_string(at.join("end")));
+}
+
 pub(crate) fn locks_exclude_others(at: &Path, t: &mut Trace) {
     let (a, b) = (open(&at.join("f")), open(&at.join("f")));
     let lock = |file: &File, how| {

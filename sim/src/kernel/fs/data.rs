@@ -300,17 +300,53 @@ unsafe extern "C" fn flock(fd: c_int, command: c_int) -> c_int {
 
 // --- from one descriptor to another ---
 
-/// Reads at a place that the caller keeps, or else at the file's position.
+/// The place that the caller of a copy keeps. None is the file's position.
 ///
 /// # Safety
 ///
-/// - The place is null or valid for reads.
-unsafe fn kept(place: *const off_t) -> io::Result<Option<u64>> {
-    if place.is_null() {
+/// - `at` is null or valid for reads.
+unsafe fn kept(at: *const off_t) -> io::Result<Option<u64>> {
+    if at.is_null() {
         return Ok(None);
     }
     // SAFETY: by contract.
-    self::place(unsafe { *place })
+    place(unsafe { *at })
+}
+
+/// What a copy reads: the bytes at a place that the caller keeps, or else at the file's position,
+/// which stays where it is until they are written.
+///
+/// # Safety
+///
+/// - `at` is null or valid for reads.
+unsafe fn ahead(from: c_int, at: *const off_t, len: size_t) -> io::Result<Vec<u8>> {
+    // SAFETY: by contract.
+    let kept = unsafe { kept(at)? };
+    on_file(from, libc::EINVAL, |disk, open| {
+        let start = disk.seek(open, Seek::Current, 0)?;
+        let rest = disk.about_open(open)?.len as usize;
+        let mut all = vec![0; len.min(AT_ONCE).min(rest.max(1))];
+        let len = disk.read(open, &mut all, Some(kept.unwrap_or(start)))?;
+        all.truncate(len);
+        Ok(all)
+    })
+}
+
+/// Moves the place of a copy, which is the caller's or the file's, behind what was written.
+///
+/// # Safety
+///
+/// - `at` is null or valid for reads and writes.
+unsafe fn moves(from: c_int, at: *mut off_t, written: usize) {
+    if at.is_null() {
+        let moved = on_file(from, libc::EINVAL, |disk, open| {
+            disk.seek(open, Seek::Current, written as i64)
+        });
+        moved.expect("it was read just now");
+    } else {
+        // SAFETY: by contract.
+        unsafe { *at += written as off_t };
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -335,31 +371,18 @@ unsafe extern "C" fn copy_file_range(
     }
     let copy = || {
         // SAFETY: by the contract of libc.
-        let (read_at, write_at) = unsafe { (kept(from_at)?, kept(to_at)?) };
-        let bytes = on_file(from, libc::EINVAL, |disk, open| {
-            let rest = disk.about_open(open)?.len as usize;
-            let mut all = vec![0; len.min(AT_ONCE).min(rest.max(1))];
-            let len = disk.read(open, &mut all, read_at)?;
-            all.truncate(len);
-            Ok(all)
-        })?;
+        let (bytes, kept) = unsafe { (ahead(from, from_at, len)?, kept(to_at)?) };
         let written = on_file(to, libc::EINVAL, |disk, open| {
             if open.flags & libc::O_APPEND != 0 {
                 return Err(os(libc::EBADF));
             }
-            disk.write(open, &bytes, write_at)
+            disk.write(open, &bytes, kept)
         })?;
-        // What was read and not written is read again.
-        let back = written as i64 - bytes.len() as i64;
-        if read_at.is_none() && back != 0 {
-            on_file(from, libc::EINVAL, |disk, open| {
-                disk.seek(open, Seek::Current, back)
-            })?;
-        }
-        for place in [from_at, to_at] {
-            if !place.is_null() {
-                // SAFETY: by the contract of libc.
-                unsafe { *place += written as off_t };
+        // SAFETY: by the contract of libc.
+        unsafe {
+            moves(from, from_at, written);
+            if !to_at.is_null() {
+                *to_at += written as off_t;
             }
         }
         Ok(written)
@@ -377,32 +400,16 @@ unsafe extern "C" fn sendfile(to: c_int, from: c_int, at: *mut off_t, len: size_
         // Callers read and write then.
         return fails(libc::EINVAL) as ssize_t;
     }
-    let read = || {
-        // SAFETY: by the contract of libc.
-        let read_at = unsafe { kept(at)? };
-        on_file(from, libc::EINVAL, |disk, open| {
-            let start = disk.seek(open, Seek::Current, 0)?;
-            let rest = disk.about_open(open)?.len as usize;
-            let mut all = vec![0; len.min(AT_ONCE).min(rest.max(1))];
-            let len = disk.read(open, &mut all, Some(read_at.unwrap_or(start)))?;
-            all.truncate(len);
-            Ok(all)
-        })
-    };
-    let bytes = match read() {
+    // SAFETY: by the contract of libc.
+    let bytes = match unsafe { ahead(from, at, len) } {
         Ok(bytes) => bytes,
         Err(error) => return fails(number(&error)) as ssize_t,
     };
     // SAFETY: the bytes are valid for reads.
     let written = unsafe { write(to, bytes.as_ptr().cast(), bytes.len()) };
-    if written > 0 && at.is_null() {
-        let moved = on_file(from, libc::EINVAL, |disk, open| {
-            disk.seek(open, Seek::Current, written as i64)
-        });
-        moved.expect("it was read just now");
-    } else if written > 0 {
+    if written > 0 {
         // SAFETY: by the contract of libc.
-        unsafe { *at += written as off_t };
+        unsafe { moves(from, at, written as usize) };
     }
     written
 }
