@@ -265,8 +265,8 @@ pub(super) fn option(id: UnixId, level: c_int, name: c_int) -> io::Result<Value>
             libc::SO_DOMAIN => libc::AF_UNIX,
             libc::SO_ERROR => unix.take_error(id)?.unwrap_or(0),
             libc::SO_ACCEPTCONN => unix.is_listening(id)?.into(),
-            libc::SO_SNDBUF => *unix.buffers(id)?.0 as c_int,
-            libc::SO_RCVBUF => *unix.buffers(id)?.1 as c_int,
+            libc::SO_SNDBUF => unix.buffers(id)?.0 as c_int,
+            libc::SO_RCVBUF => unix.buffers(id)?.1 as c_int,
             libc::SO_PROTOCOL
             | libc::SO_PASSCRED
             | libc::SO_REUSEADDR
@@ -313,14 +313,8 @@ pub(super) fn set_option(id: UnixId, level: c_int, name: c_int, value: c_int) ->
             .clamp(least, 425_984)
     };
     with(|unix| match name {
-        libc::SO_SNDBUF => {
-            *unix.buffers(id)?.0 = doubled(4_608);
-            Ok(())
-        }
-        libc::SO_RCVBUF => {
-            *unix.buffers(id)?.1 = doubled(2_304);
-            Ok(())
-        }
+        libc::SO_SNDBUF => unix.set_send_buffer(id, doubled(4_608)),
+        libc::SO_RCVBUF => unix.set_receive_buffer(id, doubled(2_304)),
         libc::SO_REUSEADDR
         | libc::SO_REUSEPORT
         | libc::SO_BROADCAST

@@ -181,10 +181,23 @@ impl Sockets {
         Ok(error)
     }
 
-    /// The sizes of the buffers: for sending, and for receiving, which has no effect.
-    pub(crate) fn buffers(&mut self, id: UnixId) -> io::Result<(&mut usize, &mut usize)> {
-        let socket = self.get_mut(id)?;
-        Ok((&mut socket.send_buffer, &mut socket.receive_buffer))
+    /// The sizes of the buffers: for sending, and for receiving.
+    pub(crate) fn buffers(&self, id: UnixId) -> io::Result<(usize, usize)> {
+        let socket = self.get(id)?;
+        Ok((socket.send_buffer, socket.receive_buffer))
+    }
+
+    /// Sets the size of the buffer for sending.
+    pub(crate) fn set_send_buffer(&mut self, id: UnixId, bytes: usize) -> io::Result<()> {
+        self.get_mut(id)?.send_buffer = bytes;
+        self.touch(id, Ready::NONE);
+        Ok(())
+    }
+
+    /// Sets the size of the buffer for receiving, which has no effect.
+    pub(crate) fn set_receive_buffer(&mut self, id: UnixId, bytes: usize) -> io::Result<()> {
+        self.get_mut(id)?.receive_buffer = bytes;
+        Ok(())
     }
 
     /// Closes one direction, or both. As in Linux it never fails.

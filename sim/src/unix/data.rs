@@ -98,6 +98,8 @@ impl Sockets {
             return Err(os(libc::EPIPE));
         }
         if receiver != id && self.is_full_for(id, receiver) {
+            // Others may have filled the inbox. That it has room again is news then.
+            self.touch(id, Ready::NONE);
             return Err(os(libc::EAGAIN));
         }
         self.deliver(id, receiver, bytes);
