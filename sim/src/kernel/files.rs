@@ -2,11 +2,15 @@
 //!
 //! As in the kernel, a descriptor is a number of an open file, and `dup` makes another number of
 //! the same file. The flag for nonblocking mode is the file's. When its last number is closed, the
-//! file is closed. Numbers are used again, the newest first; but each simulation of a thread has
+//! file is closed. Numbers are used again, the newest first; but each simulation of the process has
 //! [`NUMBERS`] of its own. So a descriptor that outlives its run is no other one's later. It is
 //! closed already, and its owner may close it: std aborts the process where that is an error.
 
-use std::{cell::Cell, collections::BTreeMap, io};
+use std::{
+    collections::BTreeMap,
+    io,
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
+};
 
 use libc::c_int;
 use slab::Slab;
@@ -22,9 +26,11 @@ use crate::{
 /// Descriptors of a simulation at most: a million.
 const NUMBERS: c_int = 1 << 20;
 
-thread_local! {
-    static NEXT: Cell<c_int> = const { Cell::new(FIRST) };
-}
+/// Simulations that have numbers of their own. After them the first numbers are used once more.
+const SIMULATIONS: u32 = ((c_int::MAX - FIRST) / NUMBERS) as u32;
+
+/// Simulations of the process so far.
+static BEGUN: AtomicU32 = AtomicU32::new(0);
 
 /// All descriptors and open files of a simulation.
 #[derive(Debug)]
@@ -86,14 +92,10 @@ fn bad() -> io::Error {
 
 impl Default for Files {
     fn default() -> Self {
-        let first = NEXT.get();
-        // After 1,792 simulations the first numbers are used once more.
-        let next = first
-            .checked_add(NUMBERS)
-            .filter(|next| *next <= c_int::MAX - NUMBERS);
-        NEXT.set(next.unwrap_or(FIRST));
+        // Ordering: Relaxed. Each simulation gets another number, and nothing else is shared.
+        let begun = BEGUN.fetch_add(1, Relaxed);
         Self {
-            first,
+            first: FIRST + (begun % SIMULATIONS) as c_int * NUMBERS,
             descriptors: Slab::new(),
             open: Slab::new(),
             of_socket: BTreeMap::new(),
