@@ -7,7 +7,7 @@
 //! libraries work on it unchanged. The disk is empty at first, but for three things:
 //!
 //! - the folder [`HOME`], in which relative paths begin;
-//! - `/tmp`, or the folder that `TMPDIR` names;
+//! - `/run`, and `/tmp` or the folder that `TMPDIR` names;
 //! - the folders of the system: `/bin`, `/dev`, `/etc`, `/lib`, `/proc`, `/sbin`, `/sys`, `/usr`.
 //!   They are the machine's, and can only be read (`EROFS`). Devices can be written.
 //!

@@ -30,7 +30,10 @@ fn compare(name: &str, program: fn(&mut World)) {
     let seen = Rc::new(RefCell::new(Vec::new()));
     let (sees, path) = (seen.clone(), folder.clone());
     let sim = Sim::new(1);
-    sim.client("host", async move { *sees.borrow_mut() = run(path) });
+    sim.client("host", async move {
+        std::fs::create_dir_all(&path).unwrap();
+        *sees.borrow_mut() = run(path);
+    });
     sim.try_run().unwrap();
     std::fs::remove_dir_all(folder).unwrap();
     assert!(real.len() > 2, "a program that notes nothing shows nothing");
@@ -58,5 +61,5 @@ tests! {
     backlog half_close close_ends_the_peer unread_data_resets listener_closes_its_backlog
     unconnected_streams datagrams datagram_errors connected_datagrams datagrams_of_a_closed_peer
     full_inbox back_pressure packets abstract_names made_up_names options peeks_and_truncation
-    paths_stay shutdown_of_listener readiness empty_messages reconnected_datagrams
+    paths_stay paths_are_files paths_have_folders shutdown_of_listener readiness empty_messages reconnected_datagrams
 }

@@ -113,6 +113,7 @@ impl Store {
             Kind::Folder(_) if writes || creates => return Err(os(libc::EISDIR)),
             Kind::Folder(_) => {}
             Kind::Link(_) if flags & libc::O_PATH == 0 => return Err(os(libc::ELOOP)),
+            Kind::Socket if flags & libc::O_PATH == 0 => return Err(os(libc::ENXIO)),
             _ if flags & libc::O_DIRECTORY != 0 => return Err(os(libc::ENOTDIR)),
             _ => {}
         }

@@ -87,7 +87,7 @@ unsafe extern "C" fn bind(fd: c_int, to: *const sockaddr, len: socklen_t) -> c_i
     if let Some(id) = unix::of(fd) {
         // SAFETY: by the contract of libc.
         let name = unsafe { unix::read(to, len) };
-        return answer(unix::with(|unix| unix.bind(id, name?)));
+        return unix::bind(fd, id, name);
     }
     // SAFETY: by the contract of libc.
     let to = unsafe { addr::read(to, len) };

@@ -18,7 +18,7 @@ use super::{
     transfer::{Received, Sender, scatter},
 };
 use crate::{
-    unix::{Kind as Type, Name, Sockets, UnixId},
+    unix::{Kind as Type, Name, Place, Sockets, UnixId},
     world::{self, World},
 };
 
@@ -172,10 +172,39 @@ pub(super) unsafe fn accept(
     }
 }
 
+/// What a name of a host leads to.
+fn place(world: &World, host: usize, name: Name) -> io::Result<Place> {
+    match name {
+        Name::Abstract(name) => Ok(Place::Abstract(name)),
+        Name::Path(path) => world.hosts[host].disk.socket_at(&path).map(Place::Node),
+    }
+}
+
+pub(super) fn bind(fd: c_int, id: UnixId, name: io::Result<Option<Name>>) -> c_int {
+    let bound = world::with(|world| {
+        let host = world.files.get(fd)?.host;
+        let path = match name? {
+            None => return world.unix.bind(id, None),
+            Some(Name::Abstract(name)) => return world.unix.bind(id, Some(name)),
+            Some(Name::Path(path)) => path,
+        };
+        // The file of a path is made before the socket is looked at.
+        let node = world.disk_of(host).make_socket(&path)?;
+        let bound = world.unix.bind_path(id, path.clone(), node);
+        if bound.is_err() {
+            world.disk_of(host).remove_socket(&path)?;
+        }
+        bound
+    });
+    answer(bound.unwrap_or_else(|| Err(os(libc::EBADF))))
+}
+
 pub(super) fn connect(fd: c_int, id: UnixId, to: io::Result<Option<Name>>) -> c_int {
     let connected = world::with(|world| {
-        let nonblocking = world.files.get(fd)?.nonblocking;
-        or_deadlock(nonblocking, world.unix.connect(id, to?))
+        let file = world.files.get(fd)?;
+        let (host, nonblocking) = (file.host, file.nonblocking);
+        let place = to?.map(|name| place(world, host, name)).transpose()?;
+        or_deadlock(nonblocking, world.unix.connect(id, place))
     });
     answer(connected.unwrap_or_else(|| Err(os(libc::EBADF))))
 }
@@ -244,7 +273,10 @@ pub(super) fn send(
     to: Option<Name>,
 ) -> io::Result<usize> {
     let sent = world::with(|world| {
-        let nonblocking = world.files.get(fd)?.nonblocking || flags & libc::MSG_DONTWAIT != 0;
+        let file = world.files.get(fd)?;
+        let host = file.host;
+        let nonblocking = file.nonblocking || flags & libc::MSG_DONTWAIT != 0;
+        let to = to.map(|name| place(world, host, name));
         or_deadlock(nonblocking, world.unix.send(id, bytes, to))
     });
     sent.unwrap_or_else(|| Err(os(libc::EBADF)))
@@ -326,11 +358,6 @@ pub(super) fn set_option(id: UnixId, level: c_int, name: c_int, value: c_int) ->
         | libc::SO_SNDTIMEO => Ok(()),
         _ => Err(os(libc::ENOPROTOOPT)),
     })
-}
-
-/// The path of a socket is a file, which `unlink` takes away. Tells whether it was one.
-pub(super) fn unlink(path: &[u8]) -> bool {
-    world::with_host(|world, host| world.unix.unlink(host, path)) == Some(true)
 }
 
 /// The functions of this file, for [`is_linked`](super::is_linked).

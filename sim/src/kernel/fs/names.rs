@@ -6,7 +6,7 @@ use std::{io, ptr};
 use libc::{c_char, c_int, c_uint, c_void, mode_t, off_t, size_t, ssize_t};
 
 use super::{
-    super::{answer, fails, number, sockets::os, transferred, unix},
+    super::{answer, fails, number, sockets::os, transferred},
     UMASK, at, c_path,
     open::give,
 };
@@ -35,9 +35,6 @@ unsafe extern "C" fn unlinkat(dir: c_int, path: *const c_char, flags: c_int) -> 
         // SAFETY: by the contract of libc.
         return unsafe { libc::syscall(libc::SYS_unlinkat, dir, path, flags) as c_int };
     };
-    if flags == 0 && unix::unlink(at.path) {
-        return 0;
-    }
     answer(at.on(|disk, start, path| match flags {
         0 => disk.unlink(start, path),
         libc::AT_REMOVEDIR => disk.remove_folder(start, path),
