@@ -111,6 +111,12 @@ impl Sending {
         while !next.is_null() {
             // SAFETY: by contract.
             let header = unsafe { ptr::read_unaligned(next) };
+            let before = next.addr() - message.msg_control.addr();
+            // The types of both lengths depend on the C library.
+            let (len, whole): (usize, usize) = (header.cmsg_len as _, message.msg_controllen as _);
+            if len > whole - before {
+                return Err(os(libc::EINVAL));
+            }
             // SAFETY: by contract, and it is no longer than the header says.
             unsafe { all.take(&header, libc::CMSG_DATA(next)) }.ok_or_else(|| os(libc::EINVAL))?;
             // SAFETY: by contract.

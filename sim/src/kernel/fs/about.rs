@@ -16,7 +16,7 @@ use crate::{
 
 const SECOND: i128 = 1_000_000_000;
 
-/// The major number of the device that disks are, and the owner of all files.
+/// The major number of the device that a disk is. The minor one is its host's.
 const DEVICE: c_uint = 259;
 
 /// What is known of what a descriptor stands for, and the number of its host.
@@ -28,7 +28,9 @@ fn of_descriptor(fd: c_int) -> io::Result<(About, usize)> {
         match &file.kind {
             Kind::File(_) if !host.up => Err(os(libc::EBADF)),
             Kind::File(open) => Ok((host.disk.about_open(open)?, file.host)),
-            Kind::Tcp(_) | Kind::Udp(_) => Ok((About::other(libc::S_IFSOCK), file.host)),
+            Kind::Tcp(_) | Kind::Udp(_) | Kind::Unix(_) => {
+                Ok((About::other(libc::S_IFSOCK | 0o777), file.host))
+            }
             _ => Ok((About::other(0), file.host)),
         }
     });
