@@ -94,7 +94,7 @@ tests! {
         folders_are_made_and_removed files_are_opened_in_all_modes links_are_followed
         renames_replace_what_they_may hard_links_share_a_file removed_files_stay_open
         relative_paths_begin_in_the_current_folder wrong_paths_are_refused
-        folders_are_listed paths_become_real permissions_and_times_are_kept
+        folders_are_listed places_in_a_folder_are_found_again paths_become_real permissions_and_times_are_kept
         exclusive_and_temporary_files descriptors_of_folders_are_beginnings
         renames_with_flags access_is_asked_for everything_is_removed;
     data:

@@ -8,7 +8,7 @@
 
 use std::{mem, ptr};
 
-use libc::{DIR, c_char, c_int, c_void, dirent64};
+use libc::{DIR, c_char, c_int, c_long, c_void, dirent64};
 
 use super::{
     super::{descriptors::close, fails, is_ours, number},
@@ -170,6 +170,43 @@ unsafe extern "C" fn readdir64_r(
     0
 }
 
+/// On 64 bit systems it is `readdir64_r`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn readdir_r(
+    dir: *mut DIR,
+    entry: *mut dirent64,
+    out: *mut *mut dirent64,
+) -> c_int {
+    // SAFETY: by the contract of libc.
+    unsafe { readdir64_r(dir, entry, out) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn telldir(dir: *mut DIR) -> c_long {
+    // SAFETY: by the contract of libc.
+    match unsafe { stream(dir) } {
+        Some(stream) => stream.next as c_long,
+        None => {
+            let telldir = super::system!(c"telldir": fn(*mut DIR) -> c_long);
+            // SAFETY: by the contract of libc.
+            unsafe { telldir(dir) }
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn seekdir(dir: *mut DIR, place: c_long) {
+    // SAFETY: by the contract of libc.
+    match unsafe { stream(dir) } {
+        Some(stream) => stream.next = usize::try_from(place).unwrap_or(0),
+        None => {
+            let seekdir = super::system!(c"seekdir": fn(*mut DIR, c_long) -> ());
+            // SAFETY: by the contract of libc.
+            unsafe { seekdir(dir, place) };
+        }
+    }
+}
+
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rewinddir(dir: *mut DIR) {
     // SAFETY: by the contract of libc.
@@ -218,6 +255,9 @@ pub(super) const PART: &[*const c_void] = &[
     readdir as *const c_void,
     readdir64 as *const c_void,
     readdir64_r as *const c_void,
+    readdir_r as *const c_void,
+    telldir as *const c_void,
+    seekdir as *const c_void,
     rewinddir as *const c_void,
     dirfd as *const c_void,
     closedir as *const c_void,
