@@ -14,7 +14,14 @@ use super::{
 use crate::world;
 
 /// The flags of `open` that a file keeps.
-const STATUS: c_int = libc::O_ACCMODE | libc::O_APPEND | libc::O_SYNC | libc::O_DIRECTORY;
+const STATUS: c_int = libc::O_ACCMODE
+    | libc::O_APPEND
+    | libc::O_SYNC
+    | libc::O_DIRECT
+    | libc::O_NOATIME
+    | libc::O_NOFOLLOW
+    | libc::O_PATH
+    | libc::O_TMPFILE;
 
 /// Whether the simulation of a descriptor is over, or has another thread: see `files.rs`.
 fn is_of_an_ended_run(fd: c_int) -> bool {
@@ -51,7 +58,10 @@ unsafe extern "C" fn fcntl(fd: c_int, command: c_int, argument: c_long) -> c_int
             libc::F_DUPFD | libc::F_DUPFD_CLOEXEC if !(0..FIRST).contains(&flags) => {
                 Err(os(libc::EINVAL))
             }
-            libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => Ok(world.files.number(file)),
+            libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => {
+                world.files.have_room(1)?;
+                Ok(world.files.number(file))
+            }
             // No signal of input and output comes here.
             libc::F_GETOWN => Ok(0),
             libc::F_SETOWN => Ok(0),
@@ -123,20 +133,26 @@ unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_char) -
     }
     let argument = argument.cast::<c_int>();
     let done = world::with(|world| {
-        let file = world.files.get(fd)?;
+        let File {
+            host,
+            nonblocking,
+            kind,
+            ..
+        } = world.files.get(fd)?;
         match request {
             libc::FIONBIO => {
                 // SAFETY: this request has a pointer to a number.
-                file.nonblocking = unsafe { ptr::read_unaligned(argument) } != 0;
+                *nonblocking = unsafe { ptr::read_unaligned(argument) } != 0;
                 Ok(())
             }
             libc::FIONREAD => {
-                let waits = match file.kind {
-                    Kind::Unix(id) => world.unix.unread(id)?,
-                    _ => world.net.unread(file.kind.socket()?)?,
+                let waits = match kind {
+                    Kind::Unix(id) => world.unix.unread(*id)? as c_int,
+                    Kind::File(open) => world.hosts[*host].disk.unread(open)? as c_int,
+                    _ => world.net.unread(kind.socket()?)? as c_int,
                 };
                 // SAFETY: as above.
-                unsafe { ptr::write_unaligned(argument, waits as c_int) };
+                unsafe { ptr::write_unaligned(argument, waits) };
                 Ok(())
             }
             libc::FIOCLEX => {

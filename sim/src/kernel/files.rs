@@ -15,7 +15,7 @@ use std::{
 use libc::c_int;
 use slab::Slab;
 
-use super::{FIRST, messages::Asks, poll::Watches};
+use super::{FIRST, messages::Asks, poll::Watches, sockets::os};
 use crate::{
     disk::Open,
     network::{Ready, SocketId},
@@ -81,13 +81,13 @@ impl Kind {
     pub(super) fn socket(&self) -> io::Result<SocketId> {
         match self {
             Self::Tcp(id) | Self::Udp(id) => Ok(*id),
-            _ => Err(io::Error::from_raw_os_error(libc::ENOTSOCK)),
+            _ => Err(os(libc::ENOTSOCK)),
         }
     }
 }
 
 fn bad() -> io::Error {
-    io::Error::from_raw_os_error(libc::EBADF)
+    os(libc::EBADF)
 }
 
 impl Default for Files {
@@ -147,7 +147,15 @@ impl Files {
         self.of_socket.get(&id).copied()
     }
 
-    /// Opens a file, and gives its number.
+    /// Whether there are numbers for so many descriptors more: `EMFILE` if not.
+    pub(super) fn have_room(&self, count: usize) -> io::Result<()> {
+        if self.descriptors.len() + count > NUMBERS as usize {
+            return Err(os(libc::EMFILE));
+        }
+        Ok(())
+    }
+
+    /// Opens a file, and gives its number. There has to be [room](Self::have_room).
     pub(super) fn open(&mut self, host: usize, kind: Kind, nonblocking: bool) -> c_int {
         let socket = kind.socket().ok();
         let unix = match &kind {
@@ -171,7 +179,7 @@ impl Files {
         self.number(file)
     }
 
-    /// Gives a file one more number.
+    /// Gives a file one more number. There has to be [room](Self::have_room).
     pub(super) fn number(&mut self, file: usize) -> c_int {
         self.open[file].numbers += 1;
         let flags = libc::FD_CLOEXEC;

@@ -200,9 +200,13 @@ impl World {
     }
 }
 
-/// The number of a new file of the current host.
+/// The number of a new file of the current host, or -1.
 fn open(kind: Kind, nonblocking: bool) -> Option<c_int> {
-    world::with_host(|world, host| world.files.open(host, kind, nonblocking))
+    let opened = world::with_host(|world, host| {
+        world.files.have_room(1)?;
+        Ok(world.files.open(host, kind, nonblocking))
+    });
+    opened.map(|opened: io::Result<c_int>| opened.unwrap_or_else(|error| fails(number(&error))))
 }
 
 /// The answer of a call that gives a number.
@@ -363,17 +367,17 @@ unsafe extern "C" fn poll(fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_
 ///
 /// - As libc's `poll`.
 unsafe fn system_poll(fds: &mut [pollfd], timeout: c_int) -> c_int {
-    let time = timespec {
+    let mut time = timespec {
         tv_sec: (timeout / 1000).into(),
         tv_nsec: (timeout % 1000 * 1_000_000).into(),
     };
     let time = if timeout < 0 {
-        ptr::null()
+        ptr::null_mut()
     } else {
-        &raw const time
+        &raw mut time
     };
     let none = ptr::null::<libc::sigset_t>();
-    // SAFETY: by contract. The time lives until the call returns.
+    // SAFETY: by contract. The time, which the kernel changes, lives until the call returns.
     unsafe {
         libc::syscall(
             libc::SYS_ppoll,

@@ -58,6 +58,7 @@ unsafe extern "C" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_in
         if !world.hosts[host].up {
             return Err(os(libc::ENETDOWN));
         }
+        world.files.have_room(1)?;
         let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
         let id = world.hosts[host].id;
         let file = match (kind & !flags, protocol) {
@@ -124,6 +125,7 @@ unsafe extern "C" fn accept4(
         return unsafe { unix::accept(fd, id, from, len, flags) };
     }
     let accepted = on_socket(fd, |world, id, nonblocking| {
+        world.files.have_room(1)?;
         let (child, peer) = or_deadlock(nonblocking, world.net.accept(id))?;
         let host = world.files.get(fd)?.host;
         let nonblocking = flags & libc::SOCK_NONBLOCK != 0;

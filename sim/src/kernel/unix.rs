@@ -108,7 +108,9 @@ pub(super) fn socket(
     kind: c_int,
     protocol: c_int,
 ) -> io::Result<c_int> {
-    let id = world.unix.socket(host, kind_of(kind, protocol)?);
+    let of = kind_of(kind, protocol)?;
+    world.files.have_room(1)?;
+    let id = world.unix.socket(host, of);
     let nonblocking = kind & libc::SOCK_NONBLOCK != 0;
     Ok(world.files.open(host, Kind::Unix(id), nonblocking))
 }
@@ -127,7 +129,9 @@ unsafe extern "C" fn socketpair(
             libc::AF_INET | libc::AF_INET6 => return Err(os(libc::EOPNOTSUPP)),
             _ => return Err(os(libc::EAFNOSUPPORT)),
         }
-        let (a, b) = world.unix.pair(host, kind_of(kind, protocol)?);
+        let of = kind_of(kind, protocol)?;
+        world.files.have_room(2)?;
+        let (a, b) = world.unix.pair(host, of);
         let nonblocking = kind & libc::SOCK_NONBLOCK != 0;
         Ok([a, b].map(|id| world.files.open(host, Kind::Unix(id), nonblocking)))
     });
@@ -158,6 +162,7 @@ pub(super) unsafe fn accept(
     let accepted = world::with(|world| {
         let file = world.files.get(fd)?;
         let (host, nonblocking) = (file.host, file.nonblocking);
+        world.files.have_room(1)?;
         let (child, peer) = or_deadlock(nonblocking, world.unix.accept(id))?;
         let nonblocking = flags & libc::SOCK_NONBLOCK != 0;
         Ok((world.files.open(host, Kind::Unix(child), nonblocking), peer))

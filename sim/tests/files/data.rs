@@ -387,7 +387,13 @@ pub(crate) fn flags_are_told(at: &Path, t: &mut Trace) {
     let path = at.join("f");
     // SAFETY: these take no pointers.
     let flags = |file: &File, t: &mut Trace| unsafe {
-        let known = libc::O_ACCMODE | libc::O_APPEND | libc::O_NONBLOCK;
+        let known = libc::O_ACCMODE
+            | libc::O_APPEND
+            | libc::O_NONBLOCK
+            | libc::O_PATH
+            | libc::O_NOFOLLOW
+            | libc::O_SYNC
+            | libc::O_DIRECTORY;
         t.note(
             "flags",
             libc::fcntl(file.as_raw_fd(), libc::F_GETFL) & known,
@@ -396,6 +402,16 @@ pub(crate) fn flags_are_told(at: &Path, t: &mut Trace) {
     };
     flags(&File::create(&path).unwrap(), t);
     flags(&File::open(&path).unwrap(), t);
+    for more in [libc::O_PATH, libc::O_NOFOLLOW, libc::O_DSYNC] {
+        let mut options = OpenOptions::new();
+        options.read(true).custom_flags(more);
+        flags(&options.open(&path).unwrap(), t);
+    }
+    let folder = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_DIRECTORY)
+        .open(at);
+    flags(&folder.unwrap(), t);
     let mut file = OpenOptions::new()
         .read(true)
         .append(true)
@@ -412,6 +428,14 @@ pub(crate) fn flags_are_told(at: &Path, t: &mut Trace) {
     t.say("back", file.rewind());
     t.say("not at the end", file.write(b"d"));
     t.say("all", fs::read_to_string(&path));
+    for place in [0, 1, 9] {
+        t.say("seek", file.seek(SeekFrom::Start(place)));
+        let mut waits: libc::c_int = 0;
+        // SAFETY: this request writes a number.
+        let asked = unsafe { libc::ioctl(file.as_raw_fd(), libc::FIONREAD, &mut waits) };
+        t.say("asked", cvt(asked));
+        t.note("bytes to the end", waits);
+    }
 }
 
 pub(crate) fn files_are_always_ready(at: &Path, t: &mut Trace) {
