@@ -9,7 +9,9 @@
 //! - the folder [`HOME`], in which relative paths begin;
 //! - `/run`, and `/tmp` or the folder that `TMPDIR` names;
 //! - the folders of the system: `/bin`, `/dev`, `/etc`, `/lib`, `/proc`, `/sbin`, `/sys`, `/usr`.
-//!   They are the machine's, and can only be read (`EROFS`). Devices can be written.
+//!   They are the machine's, and can only be read (`EROFS`). Devices can be written. What of
+//!   them leads to other files is refused (`EACCES`): `/dev/shm`, `/dev/mqueue`, and the links
+//!   `cwd` and `root` below `/proc`.
 //!
 //! The program's own executable can be read at its path as well, for backtraces. No other path
 //! leads to the machine's files. Programs are root: permissions are kept, and refuse nothing.
@@ -210,7 +212,7 @@ impl Store {
     fn open_for_test(&mut self, path: &[u8], flags: libc::c_int) -> io::Result<Open> {
         match self.open(self.start(), path, flags, 0o644)? {
             Opened::Here(open) => Ok(open),
-            Opened::System(_) => Err(os(libc::EROFS)),
+            Opened::System(_) | Opened::Device(_) => Err(os(libc::EROFS)),
         }
     }
 }

@@ -63,6 +63,12 @@ impl At<'_> {
         !self.path.starts_with(b"/") && self.dir != libc::AT_FDCWD && !is_ours(self.dir)
     }
 
+    /// Whether it may lead out of a folder of the system, by its parts alone.
+    fn leads_out(&self) -> bool {
+        let mut parts = self.path.split(|byte| *byte == b'/');
+        parts.any(|part| matches!(part, b".." | b"cwd" | b"root" | b"map_files"))
+    }
+
     fn start(&self, world: &mut World, host: usize) -> io::Result<NodeId> {
         if self.path.starts_with(b"/") || self.dir == libc::AT_FDCWD {
             return Ok(world.hosts[host].disk.start());

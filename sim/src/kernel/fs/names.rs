@@ -213,8 +213,10 @@ unsafe extern "C" fn realpath(path: *const c_char, out: *mut c_char) -> *mut c_c
 #[unsafe(no_mangle)]
 unsafe extern "C" fn faccessat(dir: c_int, path: *const c_char, how: c_int, flags: c_int) -> c_int {
     let system = |dir: c_int, path: *const c_char| {
+        // The call of this name takes no flags.
+        let system = super::system!(c"faccessat": fn(c_int, *const c_char, c_int, c_int) -> c_int);
         // SAFETY: by the contract of libc.
-        unsafe { libc::syscall(libc::SYS_faccessat, dir, path, how) as c_int }
+        unsafe { system(dir, path, how, flags) }
     };
     // SAFETY: by the contract of libc.
     let at = match unsafe { at(dir, path) } {
