@@ -10,7 +10,7 @@
 //! | --- | --- | --- | --- |
 //! | `Idle` | `socket` | can `connect`, `listen` | can send with an address |
 //! | `Listening` | `listen` | has a backlog of connected ends | |
-//! | `Connected` | `connect`, `accept`, `socketpair` | has a peer, also when that is gone | can send without one |
+//! | `Connected` | `connect`, `accept`, `socketpair` | has or had a peer | can send without one |
 //!
 //! The path of a socket is a node of its host's disk, which `bind` makes. As in Linux it stays when
 //! the socket is closed, until somebody unlinks it; `connect` then answers `ECONNREFUSED`. A crash

@@ -6,7 +6,14 @@ use std::{
     ffi::CString,
     fs::{self, File, OpenOptions},
     io,
-    os::{fd::AsRawFd, unix::fs::OpenOptionsExt},
+    os::{
+        fd::AsRawFd,
+        unix::{
+            ffi::OsStrExt,
+            fs::{MetadataExt, OpenOptionsExt, chown, fchown, lchown},
+        },
+    },
+    time::SystemTime,
 };
 
 use libc::c_int;
@@ -77,6 +84,64 @@ fn standard_output_that_is_a_file_is_not_opened_again() {
     let left = fs::read_to_string(&path);
     fs::remove_file(&path).unwrap();
     assert_eq!(left.unwrap(), "real");
+}
+
+#[test]
+fn owners_have_no_effect_and_pipes_are_refused() {
+    let path = std::env::temp_dir().join(format!("ws-sim-owners-{}", std::process::id()));
+    fs::write(&path, "real").unwrap();
+    let before = fs::metadata(&path).unwrap();
+    let at = path.clone();
+    in_host(move || {
+        let name = CString::new(at.as_os_str().as_bytes()).unwrap();
+        // SAFETY: the path ends with NUL.
+        let call = |number, a: i64, b: i64| unsafe { libc::syscall(number, a, b, 0, 0) };
+        assert_eq!(error(chown(&at, Some(1), None)), Some(libc::ENOENT));
+        fs::create_dir_all(at.parent().unwrap()).unwrap();
+        let file = File::create(&at).unwrap();
+        for done in [
+            chown(&at, Some(1), None),
+            lchown(&at, None, Some(1)),
+            fchown(&file, None, None),
+        ] {
+            done.unwrap();
+        }
+        assert_eq!(error(chown("/etc/passwd", None, None)), Some(libc::EROFS));
+        let real = File::open("/etc/passwd").unwrap();
+        assert_eq!(error(fchown(&real, None, None)), Some(libc::EROFS));
+        assert_eq!(
+            error(real.set_modified(SystemTime::UNIX_EPOCH)),
+            Some(libc::EROFS)
+        );
+        assert_eq!(
+            error(real.set_permissions(real.metadata().unwrap().permissions())),
+            Some(libc::EROFS)
+        );
+        let ptr = name.as_ptr();
+        // SAFETY: the path ends with NUL, and the value has a byte.
+        unsafe {
+            assert_eq!(cvt(libc::mkfifo(ptr, 0o600)), Err(libc::ENOSYS));
+            assert_eq!(
+                cvt(libc::mknod(ptr, libc::S_IFREG | 0o600, 0)),
+                Err(libc::ENOSYS)
+            );
+            assert_eq!(cvt(libc::chroot(ptr)), Err(libc::ENOSYS));
+            let set = libc::setxattr(ptr, c"user.x".as_ptr(), c"x".as_ptr().cast(), 1, 0);
+            assert_eq!(cvt(set), Err(libc::EOPNOTSUPP));
+        }
+        // Where it would be the machine's file.
+        let ptr = ptr.addr() as i64;
+        let here = i64::from(libc::AT_FDCWD);
+        assert_eq!(cvt(call(libc::SYS_openat, here, ptr)), Err(libc::ENOSYS));
+        assert_eq!(cvt(call(libc::SYS_unlinkat, here, ptr)), Err(libc::ENOSYS));
+        assert_eq!(cvt(call(libc::SYS_truncate, ptr, 0)), Err(libc::ENOSYS));
+    });
+    let after = fs::metadata(&path).unwrap();
+    fs::remove_file(&path).unwrap();
+    assert_eq!(
+        (after.uid(), after.gid(), after.len()),
+        (before.uid(), before.gid(), 4)
+    );
 }
 
 #[test]

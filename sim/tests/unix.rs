@@ -57,9 +57,10 @@ macro_rules! tests {
 }
 
 tests! {
-    pairs names_of_sockets connect_errors bind_errors listen_errors accept_and_names
-    backlog half_close close_ends_the_peer unread_data_resets listener_closes_its_backlog
+    pairs names_of_sockets connect_errors bind_errors listen_errors accept_and_names backlog
+    half_close close_ends_the_peer unread_data_resets listener_closes_its_backlog
     unconnected_streams datagrams datagram_errors connected_datagrams datagrams_of_a_closed_peer
     full_inbox back_pressure packets abstract_names made_up_names options peeks_and_truncation
-    paths_stay paths_are_files paths_have_folders shutdown_of_listener readiness empty_messages reconnected_datagrams
+    paths_stay paths_are_files paths_have_folders shutdown_of_listener readiness empty_messages
+    reconnected_datagrams
 }

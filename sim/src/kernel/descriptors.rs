@@ -10,6 +10,7 @@ use super::{
     files::{File, Kind},
     is_ours, number,
     sockets::os,
+    system::call,
 };
 use crate::world;
 
@@ -32,7 +33,7 @@ fn is_of_an_ended_run(fd: c_int) -> bool {
 pub(super) unsafe extern "C" fn close(fd: c_int) -> c_int {
     if !is_ours(fd) {
         // SAFETY: it takes no pointers.
-        return unsafe { libc::syscall(libc::SYS_close, fd) as c_int };
+        return unsafe { call()(libc::SYS_close, fd) as c_int };
     }
     if is_of_an_ended_run(fd) {
         return 0;
@@ -45,7 +46,7 @@ pub(super) unsafe extern "C" fn close(fd: c_int) -> c_int {
 unsafe extern "C" fn fcntl(fd: c_int, command: c_int, argument: c_long) -> c_int {
     if !is_ours(fd) {
         // SAFETY: by the contract of libc.
-        return unsafe { libc::syscall(libc::SYS_fcntl, fd, command, argument) as c_int };
+        return unsafe { call()(libc::SYS_fcntl, fd, command, argument) as c_int };
     }
     if command == libc::F_GETFD && is_of_an_ended_run(fd) {
         return libc::FD_CLOEXEC;
@@ -119,7 +120,7 @@ unsafe extern "C" fn fcntl64(fd: c_int, command: c_int, argument: c_long) -> c_i
 unsafe extern "C" fn dup(fd: c_int) -> c_int {
     if !is_ours(fd) {
         // SAFETY: it takes no pointers.
-        return unsafe { libc::syscall(libc::SYS_dup, fd) as c_int };
+        return unsafe { call()(libc::SYS_dup, fd) as c_int };
     }
     // SAFETY: the command takes no pointer.
     unsafe { fcntl(fd, libc::F_DUPFD, 0) }
@@ -129,7 +130,7 @@ unsafe extern "C" fn dup(fd: c_int) -> c_int {
 unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_char) -> c_int {
     if !is_ours(fd) {
         // SAFETY: by the contract of libc.
-        return unsafe { libc::syscall(libc::SYS_ioctl, fd, request, argument) as c_int };
+        return unsafe { call()(libc::SYS_ioctl, fd, request, argument) as c_int };
     }
     let argument = argument.cast::<c_int>();
     let done = world::with(|world| {

@@ -15,7 +15,7 @@ use std::{
 
 use libc::{c_int, c_uint, c_void, epoll_event, itimerspec, nfds_t, pollfd, timespec};
 
-use super::{answer, fails, files::Kind, is_ours, number};
+use super::{answer, fails, files::Kind, is_ours, number, system::call};
 use crate::world::{self, World};
 
 /// Reported whether they were asked for or not.
@@ -225,7 +225,7 @@ fn in_world<R>(f: impl FnOnce(&mut World) -> io::Result<R>) -> io::Result<R> {
 unsafe extern "C" fn epoll_create1(flags: c_int) -> c_int {
     open(Kind::Epoll(Watches::default()), false)
         // SAFETY: it takes no pointers.
-        .unwrap_or_else(|| unsafe { libc::syscall(libc::SYS_epoll_create1, flags) as c_int })
+        .unwrap_or_else(|| unsafe { call()(libc::SYS_epoll_create1, flags) as c_int })
 }
 
 #[unsafe(no_mangle)]
@@ -240,23 +240,23 @@ unsafe extern "C" fn epoll_create(size: c_int) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn epoll_ctl(
     epoll: c_int,
-    call: c_int,
+    operation: c_int,
     fd: c_int,
     event: *mut epoll_event,
 ) -> c_int {
     if !is_ours(epoll) {
         // A simulated descriptor is none of the system's, which answers EBADF.
         // SAFETY: by the contract of libc.
-        return unsafe { libc::syscall(libc::SYS_epoll_ctl, epoll, call, fd, event) as c_int };
+        return unsafe { call()(libc::SYS_epoll_ctl, epoll, operation, fd, event) as c_int };
     }
-    let to = if call == libc::EPOLL_CTL_DEL || event.is_null() {
+    let to = if operation == libc::EPOLL_CTL_DEL || event.is_null() {
         (0, 0)
     } else {
         // SAFETY: by the contract of libc.
         let event = unsafe { ptr::read_unaligned(event) };
         (event.events, event.u64)
     };
-    answer(in_world(|world| world.watch(epoll, call, fd, to)))
+    answer(in_world(|world| world.watch(epoll, operation, fd, to)))
 }
 
 #[unsafe(no_mangle)]
@@ -270,7 +270,7 @@ unsafe extern "C" fn epoll_wait(
         let none = ptr::null::<libc::sigset_t>();
         // SAFETY: by the contract of libc. Without a mask it is `epoll_wait`.
         return unsafe {
-            libc::syscall(
+            call()(
                 libc::SYS_epoll_pwait,
                 epoll,
                 events,
@@ -306,7 +306,7 @@ unsafe extern "C" fn epoll_pwait(
     }
     // SAFETY: by the contract of libc.
     unsafe {
-        libc::syscall(
+        call()(
             libc::SYS_epoll_pwait,
             epoll,
             events,
@@ -379,7 +379,7 @@ unsafe fn system_poll(fds: &mut [pollfd], timeout: c_int) -> c_int {
     let none = ptr::null::<libc::sigset_t>();
     // SAFETY: by contract. The time, which the kernel changes, lives until the call returns.
     unsafe {
-        libc::syscall(
+        call()(
             libc::SYS_ppoll,
             fds.as_mut_ptr(),
             fds.len(),
@@ -400,16 +400,14 @@ unsafe extern "C" fn eventfd(count: c_uint, flags: c_int) -> c_int {
     };
     open(kind, flags & libc::EFD_NONBLOCK != 0)
         // SAFETY: it takes no pointers.
-        .unwrap_or_else(|| unsafe { libc::syscall(libc::SYS_eventfd2, count, flags) as c_int })
+        .unwrap_or_else(|| unsafe { call()(libc::SYS_eventfd2, count, flags) as c_int })
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn timerfd_create(clock: c_int, flags: c_int) -> c_int {
     open(Kind::Timer, flags & libc::TFD_NONBLOCK != 0)
         // SAFETY: it takes no pointers.
-        .unwrap_or_else(|| unsafe {
-            libc::syscall(libc::SYS_timerfd_create, clock, flags) as c_int
-        })
+        .unwrap_or_else(|| unsafe { call()(libc::SYS_timerfd_create, clock, flags) as c_int })
 }
 
 #[unsafe(no_mangle)]
@@ -421,7 +419,7 @@ unsafe extern "C" fn timerfd_settime(
 ) -> c_int {
     if !is_ours(fd) {
         // SAFETY: by the contract of libc.
-        return unsafe { libc::syscall(libc::SYS_timerfd_settime, fd, flags, new, old) as c_int };
+        return unsafe { call()(libc::SYS_timerfd_settime, fd, flags, new, old) as c_int };
     }
     answer(in_world(|world| world.files.of(fd).map(|_| ())))
 }

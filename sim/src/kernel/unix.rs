@@ -15,6 +15,7 @@ use super::{
     number,
     options::Value,
     sockets::{or_deadlock, os},
+    system::call,
     transfer::{Received, Sender, scatter},
 };
 use crate::{
@@ -137,9 +138,7 @@ unsafe extern "C" fn socketpair(
     });
     match made {
         // SAFETY: by the contract of libc.
-        None => unsafe {
-            libc::syscall(libc::SYS_socketpair, domain, kind, protocol, out) as c_int
-        },
+        None => unsafe { call()(libc::SYS_socketpair, domain, kind, protocol, out) as c_int },
         Some(Ok(both)) => {
             // SAFETY: by the contract of libc there is room for two.
             unsafe { ptr::write(out.cast::<[c_int; 2]>(), both) };

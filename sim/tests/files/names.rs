@@ -403,6 +403,21 @@ pub(crate) fn permissions_and_times_are_kept(at: &Path, t: &mut Trace) {
             about.mtime_nsec(),
         ),
     );
+    let old = |micros| {
+        let [accessed, modified] = [7, 8].map(|tv_sec| libc::timeval {
+            tv_sec,
+            tv_usec: micros,
+        });
+        // SAFETY: the path ends with NUL, and there are two times.
+        cvt(unsafe { libc::utimes(c(&path).as_ptr(), [accessed, modified].as_ptr()) })
+    };
+    t.say("by microseconds", old(123_456));
+    t.say("too many", old(1_000_000));
+    let about = fs::metadata(&path).unwrap();
+    t.note(
+        "seconds",
+        (about.atime(), about.mtime(), about.mtime_nsec()),
+    );
     let before = SystemTime::UNIX_EPOCH - Duration::from_millis(1_500);
     t.done("before the epoch", file.set_modified(before));
     let about = fs::metadata(&path).unwrap();

@@ -10,7 +10,7 @@ use std::{
 use libc::{c_char, c_int, c_void, mode_t, size_t};
 
 use super::{
-    super::{answer, fails, files::Kind, is_ours, number, sockets::os},
+    super::{answer, fails, files::Kind, is_ours, number, sockets::os, system::call},
     At, UMASK, at, c_path, on_disk, on_file,
 };
 use crate::disk::Opened;
@@ -24,7 +24,7 @@ fn program() -> &'static [u8] {
         // SAFETY: there is room for as many bytes.
         let len = unsafe {
             let place = path.as_mut_ptr();
-            libc::syscall(
+            call()(
                 libc::SYS_readlinkat,
                 libc::AT_FDCWD,
                 link,
@@ -74,7 +74,7 @@ fn open_on_disk(at: &At<'_>, flags: c_int, mode: mode_t) -> io::Result<Place> {
 /// Opens a file that is there already.
 fn open_system(dir: c_int, path: &CStr, flags: c_int) -> io::Result<c_int> {
     // SAFETY: the path ends with NUL.
-    let fd = unsafe { libc::syscall(libc::SYS_openat, dir, path.as_ptr(), flags, 0) };
+    let fd = unsafe { call()(libc::SYS_openat, dir, path.as_ptr(), flags, 0) };
     match fd {
         -1 => Err(io::Error::last_os_error()),
         fd => Ok(fd as c_int),
@@ -118,7 +118,7 @@ pub(super) unsafe extern "C" fn openat(
     // SAFETY: by the contract of libc.
     let Some(at) = (unsafe { at(dir, path) }) else {
         // SAFETY: by the contract of libc.
-        return unsafe { libc::syscall(libc::SYS_openat, dir, path, flags, mode) as c_int };
+        return unsafe { call()(libc::SYS_openat, dir, path, flags, mode) as c_int };
     };
     let opened = if !at.is_systems() {
         open_here(&at, flags, mode)
@@ -175,7 +175,7 @@ unsafe extern "C" fn chdir(path: *const c_char) -> c_int {
     // SAFETY: by the contract of libc.
     let Some(at) = (unsafe { at(libc::AT_FDCWD, path) }) else {
         // SAFETY: by the contract of libc.
-        return unsafe { libc::syscall(libc::SYS_chdir, path) as c_int };
+        return unsafe { call()(libc::SYS_chdir, path) as c_int };
     };
     answer(
         at.on(|disk, start, path| match disk.look(start, path, true)? {
@@ -190,7 +190,7 @@ unsafe extern "C" fn chdir(path: *const c_char) -> c_int {
 unsafe extern "C" fn fchdir(fd: c_int) -> c_int {
     if !is_ours(fd) {
         // SAFETY: it takes no pointers.
-        return unsafe { libc::syscall(libc::SYS_fchdir, fd) as c_int };
+        return unsafe { call()(libc::SYS_fchdir, fd) as c_int };
     }
     answer(on_file(fd, libc::ENOTDIR, |disk, open| {
         let node = disk.folder_of(open)?;
@@ -201,7 +201,7 @@ unsafe extern "C" fn fchdir(fd: c_int) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn getcwd(out: *mut c_char, size: size_t) -> *mut c_char {
     if crate::world::current_host().is_none() {
-        let system = super::system!(c"getcwd": fn(*mut c_char, size_t) -> *mut c_char);
+        let system = super::system!(getcwd: fn(*mut c_char, size_t) -> *mut c_char);
         // SAFETY: by the contract of libc.
         return unsafe { system(out, size) };
     }
