@@ -35,7 +35,9 @@
 //! at once.
 //!
 //! A call has its effect when it begins, and its latency comes after it. So a crash may come when a
-//! file is durable and its program does not know it.
+//! file is durable and its program does not know it. All calls of one closure of `spawn_blocking`
+//! have their effects at once, and so have all calls of one poll: no crash comes between them. A
+//! crash comes between the calls of a program that makes each one by `ws::fs` or `tokio::fs`.
 //!
 //! *Invariant*: nothing here has `unsafe`, and nothing depends on more than the calls, the seed and
 //! the simulated time.

@@ -144,6 +144,20 @@ fn owners_have_no_effect_and_pipes_are_refused() {
     );
 }
 
+// As ext4. A tmpfs allows it.
+#[test]
+fn a_folder_that_was_removed_takes_no_temporary_file() {
+    in_host(|| {
+        fs::create_dir("d").unwrap();
+        let folder = File::open("d").unwrap();
+        fs::remove_dir("d").unwrap();
+        let flags = libc::O_TMPFILE | libc::O_RDWR;
+        // SAFETY: the path ends with NUL.
+        let made = unsafe { libc::openat(folder.as_raw_fd(), c".".as_ptr(), flags, 0o600) };
+        assert_eq!(cvt(made), Err(libc::EPERM));
+    });
+}
+
 #[test]
 fn a_host_has_so_many_descriptors() {
     in_host(|| {

@@ -422,6 +422,8 @@ pub(crate) fn permissions_and_times_are_kept(at: &Path, t: &mut Trace) {
     t.done("before the epoch", file.set_modified(before));
     let about = fs::metadata(&path).unwrap();
     t.note("seconds", (about.mtime(), about.mtime_nsec()));
+    // Without this only root may write it.
+    file.set_permissions(Permissions::from_mode(0o600)).unwrap();
     fs::write(&path, "x").unwrap();
     t.note("written", modified() > time);
     t.note("born", about.created().is_ok());
