@@ -7,9 +7,11 @@
 //! libraries work on it unchanged. The disk is empty at first, but for three things:
 //!
 //! - the folder [`HOME`], in which relative paths begin;
-//! - `/tmp`, or the folder that `TMPDIR` names;
+//! - `/run`, and `/tmp` or the folder that `TMPDIR` names;
 //! - the folders of the system: `/bin`, `/dev`, `/etc`, `/lib`, `/proc`, `/sbin`, `/sys`, `/usr`.
-//!   They are the machine's, and can only be read (`EROFS`). Devices can be written.
+//!   They are the machine's, and can only be read (`EROFS`). Devices can be written. What of
+//!   them leads to other files is refused (`EACCES`): `/dev/shm`, `/dev/mqueue`, and the links
+//!   `cwd` and `root` below `/proc`.
 //!
 //! The program's own executable can be read at its path as well, for backtraces. No other path
 //! leads to the machine's files. Programs are root: permissions are kept, and refuse nothing.
@@ -33,7 +35,9 @@
 //! at once.
 //!
 //! A call has its effect when it begins, and its latency comes after it. So a crash may come when a
-//! file is durable and its program does not know it.
+//! file is durable and its program does not know it. All calls of one closure of `spawn_blocking`
+//! have their effects at once, and so have all calls of one poll: no crash comes between them. A
+//! crash comes between the calls of a program that makes each one by `ws::fs` or `tokio::fs`.
 //!
 //! *Invariant*: nothing here has `unsafe`, and nothing depends on more than the calls, the seed and
 //! the simulated time.
@@ -210,7 +214,7 @@ impl Store {
     fn open_for_test(&mut self, path: &[u8], flags: libc::c_int) -> io::Result<Open> {
         match self.open(self.start(), path, flags, 0o644)? {
             Opened::Here(open) => Ok(open),
-            Opened::System(_) => Err(os(libc::EROFS)),
+            Opened::System(_) | Opened::Device(_) => Err(os(libc::EROFS)),
         }
     }
 }

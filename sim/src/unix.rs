@@ -10,11 +10,11 @@
 //! | --- | --- | --- | --- |
 //! | `Idle` | `socket` | can `connect`, `listen` | can send with an address |
 //! | `Listening` | `listen` | has a backlog of connected ends | |
-//! | `Connected` | `connect`, `accept`, `socketpair` | has a peer, also when that is gone | can send without one |
+//! | `Connected` | `connect`, `accept`, `socketpair` | has or had a peer | can send without one |
 //!
-//! A path is a name of its host. As in Linux it stays when the socket is closed, or the host
-//! crashes, until somebody unlinks it; `connect` then answers `ECONNREFUSED`. An abstract name goes
-//! with its socket. The folders of a path are not looked at, and two spellings are two paths.
+//! The path of a socket is a node of its host's disk, which `bind` makes. As in Linux it stays when
+//! the socket is closed, until somebody unlinks it; `connect` then answers `ECONNREFUSED`. A crash
+//! leaves it if its folder was synced. An abstract name goes with its socket.
 //!
 //! # The invariant
 //!
@@ -40,7 +40,7 @@ use std::{
     net::Shutdown,
 };
 
-use crate::network::Ready;
+use crate::{disk::NodeId, network::Ready};
 
 /// Bytes that a socket may have sent and that nobody has read: `net.core.wmem_default`.
 const SEND_BUFFER: usize = 212_992;
@@ -52,11 +52,19 @@ const QUEUE: usize = 10;
 
 pub(crate) type UnixId = u64;
 
-/// A path or an abstract name. It is one of its host.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// A path or an abstract name, as an address has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Name {
     Path(Vec<u8>),
     /// Without the NUL at its begin.
+    Abstract(Vec<u8>),
+}
+
+/// What a name of a host leads to.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Place {
+    /// A socket of its disk.
+    Node(NodeId),
     Abstract(Vec<u8>),
 }
 
@@ -91,6 +99,7 @@ struct Socket {
     kind: Kind,
     state: State,
     name: Option<Name>,
+    place: Option<Place>,
     peer: Option<UnixId>,
     /// The name of a peer that is gone.
     peer_name: Option<Name>,
@@ -131,8 +140,8 @@ fn os(error: i32) -> io::Error {
 pub(crate) struct Sockets {
     all: BTreeMap<UnixId, Socket>,
     next: UnixId,
-    /// The owner of a name. A path without one is a file that nobody listens at.
-    names: BTreeMap<(usize, Name), Option<UnixId>>,
+    /// The open socket of each place that has one.
+    places: BTreeMap<(usize, Place), UnixId>,
     /// The last name that `bind` has made up.
     made_up: u32,
     news: Vec<UnixId>,
@@ -155,6 +164,7 @@ impl Sockets {
             kind,
             state: State::Idle,
             name: None,
+            place: None,
             peer: None,
             peer_name: None,
             has_credentials: false,
@@ -245,20 +255,9 @@ impl Sockets {
         news.collect()
     }
 
-    /// Takes a path out of the names of a host. Tells whether it was the path of a socket.
-    pub(crate) fn unlink(&mut self, host: usize, path: &[u8]) -> bool {
-        let name = Name::Path(path.to_vec());
-        self.names.remove(&(host, name)).is_some()
-    }
-
-    /// Takes all sockets of a host away. Its paths stay, as the files of a disk.
+    /// Takes all sockets of a host away. Their paths are its disk's.
     pub(crate) fn crash(&mut self, host: usize) {
         self.all.retain(|_, socket| socket.host != host);
-        self.names.retain(|(of, name), owner| {
-            if *of == host {
-                *owner = None;
-            }
-            *of != host || matches!(name, Name::Path(_))
-        });
+        self.places.retain(|(of, _), _| *of != host);
     }
 }

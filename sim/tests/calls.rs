@@ -6,8 +6,13 @@ use std::{
     cell::RefCell,
     ffi::{CStr, CString},
     fmt::Debug,
+    fs::File,
     io, mem,
-    os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
+    net::SocketAddr,
+    os::{
+        fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
+        unix::fs::MetadataExt,
+    },
     ptr,
     rc::Rc,
     time::{Duration, Instant},
@@ -224,7 +229,44 @@ fn a_read_of_no_bytes_takes_no_datagram() {
         let b = OwnedFd::from(b);
         say(seen, "nothing", read(&b, 0));
         say(seen, "all", read(&b, 2));
-        b.as_raw_fd();
+    });
+}
+
+#[test]
+fn sockets_are_sockets_for_stat() {
+    compare(|seen| {
+        for domain in [Domain::IPV4, Domain::UNIX] {
+            for kind in [Type::STREAM, Type::DGRAM] {
+                let socket = Socket::new(domain, kind, None).unwrap();
+                let about = File::from(OwnedFd::from(socket)).metadata().unwrap();
+                say(seen, "mode", format!("{:o}", about.mode()));
+            }
+        }
+    });
+}
+
+#[test]
+fn control_messages_end_where_their_buffer_ends() {
+    compare(|seen| {
+        let socket = Socket::new(Domain::IPV4, Type::DGRAM, None).unwrap();
+        let to: SocketAddr = "127.0.0.1:9".parse().unwrap();
+        socket.connect(&to.into()).unwrap();
+        // SAFETY: it is arithmetic.
+        let (len, space) = unsafe { (libc::CMSG_LEN(4), libc::CMSG_SPACE(4)) };
+        for (len, room) in [(len, space), (len + 64, space), (len, len - 1), (3, space)] {
+            let mut control = [0_u64; 8];
+            // SAFETY: it is plain data; the buffer has room for the header and a number.
+            let sent = unsafe {
+                let mut message: libc::msghdr = mem::zeroed();
+                message.msg_control = control.as_mut_ptr().cast();
+                message.msg_controllen = room as _;
+                let header = &mut *control.as_mut_ptr().cast::<libc::cmsghdr>();
+                header.cmsg_len = len as _;
+                (header.cmsg_level, header.cmsg_type) = (libc::IPPROTO_IP, libc::IP_TOS);
+                libc::sendmsg(socket.as_raw_fd(), &message, libc::MSG_NOSIGNAL)
+            };
+            say(seen, "sent", result(sent));
+        }
     });
 }
 

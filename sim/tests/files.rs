@@ -94,13 +94,15 @@ tests! {
         folders_are_made_and_removed files_are_opened_in_all_modes links_are_followed
         renames_replace_what_they_may hard_links_share_a_file removed_files_stay_open
         relative_paths_begin_in_the_current_folder wrong_paths_are_refused
-        folders_are_listed paths_become_real permissions_and_times_are_kept
-        exclusive_and_temporary_files descriptors_of_folders_are_beginnings
-        renames_with_flags access_is_asked_for everything_is_removed;
+        folders_are_listed places_in_a_folder_are_found_again paths_become_real
+        permissions_and_times_are_kept exclusive_and_temporary_files
+        descriptors_of_folders_are_beginnings renames_with_flags access_is_asked_for
+        everything_is_removed;
     data:
         reads_and_writes_move_the_position appends_go_to_the_end positions_can_be_named
         lengths_are_set holes_are_zeros places_are_sought wrong_modes_are_refused
         buffers_are_gathered_and_scattered copies_of_a_descriptor_share_its_position
-        files_are_copied locks_exclude_others folders_are_no_files space_is_reserved
-        syncs_are_answered flags_are_told files_are_always_ready;
+        files_are_copied copies_that_fail_read_nothing locks_exclude_others
+        folders_are_no_files space_is_reserved syncs_are_answered flags_are_told
+        files_are_always_ready;
 }

@@ -350,3 +350,19 @@ fn random_bytes_by_the_number_of_the_call_are_the_seeds() {
     assert_ne!(first, [0; 16]);
     assert_eq!(first, bytes());
 }
+
+// A descriptor that outlives its run is closed by its owner, at any time and on any thread.
+#[test]
+fn simulations_of_two_threads_have_other_numbers() {
+    let number = || {
+        let (send, receive) = std::sync::mpsc::channel();
+        in_host(async move || {
+            let socket = UdpSocket::bind("0.0.0.0:7").unwrap();
+            send.send(socket.as_raw_fd()).unwrap();
+        });
+        receive.recv().unwrap()
+    };
+    let one = std::thread::spawn(number).join().unwrap();
+    let another = std::thread::spawn(number).join().unwrap();
+    assert_ne!(one, another);
+}

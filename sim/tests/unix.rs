@@ -30,7 +30,10 @@ fn compare(name: &str, program: fn(&mut World)) {
     let seen = Rc::new(RefCell::new(Vec::new()));
     let (sees, path) = (seen.clone(), folder.clone());
     let sim = Sim::new(1);
-    sim.client("host", async move { *sees.borrow_mut() = run(path) });
+    sim.client("host", async move {
+        std::fs::create_dir_all(&path).unwrap();
+        *sees.borrow_mut() = run(path);
+    });
     sim.try_run().unwrap();
     std::fs::remove_dir_all(folder).unwrap();
     assert!(real.len() > 2, "a program that notes nothing shows nothing");
@@ -53,10 +56,25 @@ macro_rules! tests {
     };
 }
 
+/// The limit of the model. A machine may have another one.
+#[test]
+fn full_inbox() {
+    let limit = std::fs::read_to_string("/proc/sys/net/unix/max_dgram_qlen").unwrap();
+    if limit.trim() == "10" {
+        compare("full_inbox", programs::full_inbox);
+    } else {
+        eprintln!(
+            "left out: net.unix.max_dgram_qlen is {}, and not 10",
+            limit.trim()
+        );
+    }
+}
+
 tests! {
-    pairs names_of_sockets connect_errors bind_errors listen_errors accept_and_names
-    backlog half_close close_ends_the_peer unread_data_resets listener_closes_its_backlog
+    pairs names_of_sockets connect_errors bind_errors listen_errors accept_and_names backlog
+    half_close close_ends_the_peer unread_data_resets listener_closes_its_backlog
     unconnected_streams datagrams datagram_errors connected_datagrams datagrams_of_a_closed_peer
-    full_inbox back_pressure packets abstract_names made_up_names options peeks_and_truncation
-    paths_stay shutdown_of_listener readiness empty_messages reconnected_datagrams
+    back_pressure packets abstract_names made_up_names options peeks_and_truncation
+    paths_stay paths_are_files paths_have_folders shutdown_of_listener readiness empty_messages
+    reconnected_datagrams
 }

@@ -22,7 +22,8 @@ pub struct DiskFaults {
     /// How long a call takes that waits for the platter, such as `fsync`.
     pub sync_latency: Latency,
     /// Bytes that fit on the disk. Then a write gets `ENOSPC`. They are taken in pages of 4,096,
-    /// by contents of files alone. `None` is no limit.
+    /// by contents of files alone. `None` is no limit; but `fallocate` gets `ENOSPC` if the disk
+    /// would have more than 1 GiB, since it takes so much memory.
     pub capacity: Option<u64>,
     /// The chance that a read fails with `EIO`.
     pub read_error_ppm: u32,
@@ -103,7 +104,10 @@ impl Store {
         let Kind::File(contents) = &mut node.kind else {
             return Err(os(libc::EISDIR));
         };
-        if contents.rot(&mut self.dice) {
+        self.used -= contents.pages();
+        let has_bits = contents.rot(&mut self.dice);
+        self.used += contents.pages();
+        if has_bits {
             Ok(())
         } else {
             Err(os(libc::EINVAL))

@@ -238,6 +238,43 @@ impl Store {
         Ok(())
     }
 
+    /// Makes the node of a Unix socket. `EADDRINUSE` if something has the path. It takes no time.
+    pub(crate) fn make_socket(&mut self, path: &[u8]) -> io::Result<NodeId> {
+        let here = match self.walk(self.current, path, false)? {
+            Found::Here(here) => here,
+            Found::System(_) => return Err(os(libc::EROFS)),
+        };
+        if here.is_folder && here.node.is_none() {
+            return Err(os(libc::ENOENT));
+        }
+        let name = here.new_name().map_err(|_| os(libc::EADDRINUSE))?;
+        self.is_linked(here.folder)?;
+        let node = self.add(Kind::Socket, 0o755);
+        self.change(vec![(here.folder, name, Some(node))]);
+        Ok(node)
+    }
+
+    /// Removes what [`make_socket`](Self::make_socket) has made just now.
+    pub(crate) fn remove_socket(&mut self, path: &[u8]) -> io::Result<()> {
+        if let Found::Here(here) = self.walk(self.current, path, false)?
+            && let Last::Name(name) = here.last
+        {
+            self.change(vec![(here.folder, name, None)]);
+        }
+        Ok(())
+    }
+
+    /// The node of a Unix socket, or `ECONNREFUSED` if it is something else. It takes no time.
+    pub(crate) fn socket_at(&self, path: &[u8]) -> io::Result<NodeId> {
+        if let Found::Here(here) = self.walk(self.current, path, true)? {
+            let node = here.node()?;
+            if matches!(self.node(node).kind, Kind::Socket) {
+                return Ok(node);
+            }
+        }
+        Err(os(libc::ECONNREFUSED))
+    }
+
     pub(crate) fn target(&self, node: NodeId) -> io::Result<&[u8]> {
         match &self.node(node).kind {
             Kind::Link(target) => Ok(target),
@@ -291,6 +328,7 @@ impl Store {
                 (libc::S_IFDIR, PAGE as u64, 1, own + folders)
             }
             Kind::Link(target) => (libc::S_IFLNK, target.len() as u64, 0, of.links),
+            Kind::Socket => (libc::S_IFSOCK, 0, 0, of.links),
             Kind::System(_) => (libc::S_IFDIR, PAGE as u64, 1, 2),
         };
         About {
@@ -384,8 +422,8 @@ impl Store {
                 let path = [&path, b"/".as_slice(), name].concat();
                 match &self.node(*node).kind {
                     Kind::Folder(_) => folders.push((path, *node)),
-                    Kind::System(_) => {}
-                    _ => all.push(path),
+                    Kind::File(_) | Kind::Link(_) => all.push(path),
+                    Kind::Socket | Kind::System(_) => {}
                 }
             }
         }

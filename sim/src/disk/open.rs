@@ -5,7 +5,7 @@ use std::io;
 use libc::c_int;
 
 use super::{
-    contents::Contents,
+    contents::{Contents, PAGE},
     store::{Kind, NodeId, Store},
     walk::{Found, Last},
 };
@@ -28,10 +28,15 @@ pub(crate) enum Opened {
     Here(Open),
     /// The system has to open this path.
     System(Vec<u8>),
+    /// The same, for a write: `EROFS` if it is no device.
+    Device(Vec<u8>),
 }
 
 /// The longest file: of ext4, with blocks of 4 KiB.
 const LONGEST: u64 = 1 << 44;
+
+/// Space of a disk at most, in bytes, that a reservation may lead to. Its pages take memory.
+const RESERVED: u64 = 1 << 30;
 
 /// From where a seek counts.
 #[derive(Clone, Copy, Debug)]
@@ -82,16 +87,24 @@ impl Store {
         let writes = flags & libc::O_ACCMODE != libc::O_RDONLY || flags & libc::O_TRUNC != 0;
         let here = match self.find(start, path, follow)? {
             Found::System(path) => {
-                let is_device = path.starts_with(b"/dev/");
-                if (writes || creates) && !is_device {
-                    return Err(os(libc::EROFS));
+                if !writes && !creates {
+                    return Ok(Opened::System(path));
                 }
-                return Ok(Opened::System(path));
+                if path.starts_with(b"/dev/") {
+                    return Ok(Opened::Device(path));
+                }
+                return Err(os(libc::EROFS));
             }
             Found::Here(here) => here,
         };
         if flags & libc::O_TMPFILE == libc::O_TMPFILE {
-            self.names(here.node()?)?;
+            let folder = here.node()?;
+            self.names(folder)?;
+            if flags & libc::O_ACCMODE == libc::O_RDONLY {
+                return Err(os(libc::EINVAL));
+            }
+            // As ext4.
+            self.is_linked(folder).map_err(|_| os(libc::EPERM))?;
             let node = self.add(Kind::File(Contents::default()), mode);
             return Ok(Opened::Here(self.opened(node, flags)));
         }
@@ -113,6 +126,7 @@ impl Store {
             Kind::Folder(_) if writes || creates => return Err(os(libc::EISDIR)),
             Kind::Folder(_) => {}
             Kind::Link(_) if flags & libc::O_PATH == 0 => return Err(os(libc::ELOOP)),
+            Kind::Socket if flags & libc::O_PATH == 0 => return Err(os(libc::ENXIO)),
             _ if flags & libc::O_DIRECTORY != 0 => return Err(os(libc::ENOTDIR)),
             _ => {}
         }
@@ -298,6 +312,12 @@ impl Store {
         Ok(open.at)
     }
 
+    /// Bytes from the position to the end of a file, which may be behind.
+    pub(crate) fn unread(&self, open: &Open) -> io::Result<i64> {
+        let len = self.contents(open).map_err(|_| os(libc::ENOTTY))?.len();
+        Ok(len as i64 - open.at as i64)
+    }
+
     /// Waits until the platter has a file, or a folder's names.
     pub(crate) fn sync(&mut self, open: &Open) -> io::Result<()> {
         self.is_usable(open)?;
@@ -372,7 +392,11 @@ impl Store {
         match mode & !libc::FALLOC_FL_KEEP_SIZE {
             0 => {
                 let size = len as usize;
-                if self.fits(open.node, at, size)? < size {
+                if len > RESERVED || self.fits(open.node, at, size)? < size {
+                    return Err(os(libc::ENOSPC));
+                }
+                let missing = self.contents(open)?.missing(at, size);
+                if self.used + missing > RESERVED / PAGE as u64 {
                     return Err(os(libc::ENOSPC));
                 }
                 self.change_contents(open.node, |contents, now, dice| {

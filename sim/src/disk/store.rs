@@ -69,6 +69,8 @@ pub(super) enum Kind {
     File(Contents),
     Folder(Folder),
     Link(Vec<u8>),
+    /// The path of a Unix socket.
+    Socket,
     /// A folder of the system, with its path.
     System(Vec<u8>),
 }
@@ -141,6 +143,7 @@ impl Store {
         let temporary = std::env::temp_dir();
         for path in [
             HOME.as_bytes(),
+            b"/run",
             b"/tmp",
             temporary.as_os_str().as_encoded_bytes(),
         ] {

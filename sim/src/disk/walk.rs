@@ -105,6 +105,7 @@ impl Store {
                     parts.extend(self::parts(target));
                 }
                 Kind::System(path) => match below(path, &mut parts) {
+                    Some(path) if leads_out(&path) => return Err(os(libc::EACCES)),
                     Some(path) => return Ok(Found::System(path)),
                     // It came back to the folder above.
                     None => {
@@ -169,6 +170,17 @@ fn parts(path: &[u8]) -> Vec<Name> {
         .filter(|part| !part.is_empty())
         .map(Name::from)
         .collect()
+}
+
+/// Whether a path in a folder of the system leads to files of the machine that are not the
+/// system's.
+pub(crate) fn leads_out(path: &[u8]) -> bool {
+    let mut parts = path.split(|byte| *byte == b'/').skip(1);
+    match parts.next() {
+        Some(b"dev") => matches!(parts.next(), Some(b"shm" | b"mqueue")),
+        Some(b"proc") => parts.any(|part| matches!(part, b"cwd" | b"root" | b"map_files")),
+        _ => false,
+    }
 }
 
 /// The path of what `parts` lead to in a folder of the system. None if they lead out of it, and

@@ -44,9 +44,9 @@ pub(super) fn shown(clock: clockid_t) -> Option<u64> {
     let (now, skew) = world::clocks()?;
     Some(match clock {
         libc::CLOCK_REALTIME | libc::CLOCK_REALTIME_COARSE | libc::CLOCK_TAI => {
-            (CALENDAR + now).saturating_add_signed(skew)
+            CALENDAR.saturating_add(now).saturating_add_signed(skew)
         }
-        _ => BOOT + now,
+        _ => BOOT.saturating_add(now),
     })
 }
 

@@ -10,11 +10,19 @@ use super::{
     files::{File, Kind},
     is_ours, number,
     sockets::os,
+    system::call,
 };
 use crate::world;
 
 /// The flags of `open` that a file keeps.
-const STATUS: c_int = libc::O_ACCMODE | libc::O_APPEND | libc::O_SYNC | libc::O_DIRECTORY;
+const STATUS: c_int = libc::O_ACCMODE
+    | libc::O_APPEND
+    | libc::O_SYNC
+    | libc::O_DIRECT
+    | libc::O_NOATIME
+    | libc::O_NOFOLLOW
+    | libc::O_PATH
+    | libc::O_TMPFILE;
 
 /// Whether the simulation of a descriptor is over, or has another thread: see `files.rs`.
 fn is_of_an_ended_run(fd: c_int) -> bool {
@@ -25,7 +33,7 @@ fn is_of_an_ended_run(fd: c_int) -> bool {
 pub(super) unsafe extern "C" fn close(fd: c_int) -> c_int {
     if !is_ours(fd) {
         // SAFETY: it takes no pointers.
-        return unsafe { libc::syscall(libc::SYS_close, fd) as c_int };
+        return unsafe { call()(libc::SYS_close, fd) as c_int };
     }
     if is_of_an_ended_run(fd) {
         return 0;
@@ -38,7 +46,7 @@ pub(super) unsafe extern "C" fn close(fd: c_int) -> c_int {
 unsafe extern "C" fn fcntl(fd: c_int, command: c_int, argument: c_long) -> c_int {
     if !is_ours(fd) {
         // SAFETY: by the contract of libc.
-        return unsafe { libc::syscall(libc::SYS_fcntl, fd, command, argument) as c_int };
+        return unsafe { call()(libc::SYS_fcntl, fd, command, argument) as c_int };
     }
     if command == libc::F_GETFD && is_of_an_ended_run(fd) {
         return libc::FD_CLOEXEC;
@@ -51,7 +59,10 @@ unsafe extern "C" fn fcntl(fd: c_int, command: c_int, argument: c_long) -> c_int
             libc::F_DUPFD | libc::F_DUPFD_CLOEXEC if !(0..FIRST).contains(&flags) => {
                 Err(os(libc::EINVAL))
             }
-            libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => Ok(world.files.number(file)),
+            libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => {
+                world.files.have_room(1)?;
+                Ok(world.files.number(file))
+            }
             // No signal of input and output comes here.
             libc::F_GETOWN => Ok(0),
             libc::F_SETOWN => Ok(0),
@@ -109,7 +120,7 @@ unsafe extern "C" fn fcntl64(fd: c_int, command: c_int, argument: c_long) -> c_i
 unsafe extern "C" fn dup(fd: c_int) -> c_int {
     if !is_ours(fd) {
         // SAFETY: it takes no pointers.
-        return unsafe { libc::syscall(libc::SYS_dup, fd) as c_int };
+        return unsafe { call()(libc::SYS_dup, fd) as c_int };
     }
     // SAFETY: the command takes no pointer.
     unsafe { fcntl(fd, libc::F_DUPFD, 0) }
@@ -119,24 +130,30 @@ unsafe extern "C" fn dup(fd: c_int) -> c_int {
 unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_char) -> c_int {
     if !is_ours(fd) {
         // SAFETY: by the contract of libc.
-        return unsafe { libc::syscall(libc::SYS_ioctl, fd, request, argument) as c_int };
+        return unsafe { call()(libc::SYS_ioctl, fd, request, argument) as c_int };
     }
     let argument = argument.cast::<c_int>();
     let done = world::with(|world| {
-        let file = world.files.get(fd)?;
+        let File {
+            host,
+            nonblocking,
+            kind,
+            ..
+        } = world.files.get(fd)?;
         match request {
             libc::FIONBIO => {
                 // SAFETY: this request has a pointer to a number.
-                file.nonblocking = unsafe { ptr::read_unaligned(argument) } != 0;
+                *nonblocking = unsafe { ptr::read_unaligned(argument) } != 0;
                 Ok(())
             }
             libc::FIONREAD => {
-                let waits = match file.kind {
-                    Kind::Unix(id) => world.unix.unread(id)?,
-                    _ => world.net.unread(file.kind.socket()?)?,
+                let waits = match kind {
+                    Kind::Unix(id) => world.unix.unread(*id)? as c_int,
+                    Kind::File(open) => world.hosts[*host].disk.unread(open)? as c_int,
+                    _ => world.net.unread(kind.socket()?)? as c_int,
                 };
                 // SAFETY: as above.
-                unsafe { ptr::write_unaligned(argument, waits as c_int) };
+                unsafe { ptr::write_unaligned(argument, waits) };
                 Ok(())
             }
             libc::FIOCLEX => {

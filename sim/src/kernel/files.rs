@@ -2,16 +2,20 @@
 //!
 //! As in the kernel, a descriptor is a number of an open file, and `dup` makes another number of
 //! the same file. The flag for nonblocking mode is the file's. When its last number is closed, the
-//! file is closed. Numbers are used again, the newest first; but each simulation of a thread has
+//! file is closed. Numbers are used again, the newest first; but each simulation of the process has
 //! [`NUMBERS`] of its own. So a descriptor that outlives its run is no other one's later. It is
 //! closed already, and its owner may close it: std aborts the process where that is an error.
 
-use std::{cell::Cell, collections::BTreeMap, io};
+use std::{
+    collections::BTreeMap,
+    io,
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
+};
 
 use libc::c_int;
 use slab::Slab;
 
-use super::{FIRST, messages::Asks, poll::Watches};
+use super::{FIRST, messages::Asks, poll::Watches, sockets::os};
 use crate::{
     disk::Open,
     network::{Ready, SocketId},
@@ -22,9 +26,11 @@ use crate::{
 /// Descriptors of a simulation at most: a million.
 const NUMBERS: c_int = 1 << 20;
 
-thread_local! {
-    static NEXT: Cell<c_int> = const { Cell::new(FIRST) };
-}
+/// Simulations that have numbers of their own. After them the first numbers are used once more.
+const SIMULATIONS: u32 = ((c_int::MAX - FIRST) / NUMBERS) as u32;
+
+/// Simulations of the process so far.
+static BEGUN: AtomicU32 = AtomicU32::new(0);
 
 /// All descriptors and open files of a simulation.
 #[derive(Debug)]
@@ -75,25 +81,21 @@ impl Kind {
     pub(super) fn socket(&self) -> io::Result<SocketId> {
         match self {
             Self::Tcp(id) | Self::Udp(id) => Ok(*id),
-            _ => Err(io::Error::from_raw_os_error(libc::ENOTSOCK)),
+            _ => Err(os(libc::ENOTSOCK)),
         }
     }
 }
 
 fn bad() -> io::Error {
-    io::Error::from_raw_os_error(libc::EBADF)
+    os(libc::EBADF)
 }
 
 impl Default for Files {
     fn default() -> Self {
-        let first = NEXT.get();
-        // After 1,792 simulations the first numbers are used once more.
-        let next = first
-            .checked_add(NUMBERS)
-            .filter(|next| *next <= c_int::MAX - NUMBERS);
-        NEXT.set(next.unwrap_or(FIRST));
+        // Ordering: Relaxed. Each simulation gets another number, and nothing else is shared.
+        let begun = BEGUN.fetch_add(1, Relaxed);
         Self {
-            first,
+            first: FIRST + (begun % SIMULATIONS) as c_int * NUMBERS,
             descriptors: Slab::new(),
             open: Slab::new(),
             of_socket: BTreeMap::new(),
@@ -145,7 +147,15 @@ impl Files {
         self.of_socket.get(&id).copied()
     }
 
-    /// Opens a file, and gives its number.
+    /// Whether there are numbers for so many descriptors more: `EMFILE` if not.
+    pub(super) fn have_room(&self, count: usize) -> io::Result<()> {
+        if self.descriptors.len() + count > NUMBERS as usize {
+            return Err(os(libc::EMFILE));
+        }
+        Ok(())
+    }
+
+    /// Opens a file, and gives its number. There has to be [room](Self::have_room).
     pub(super) fn open(&mut self, host: usize, kind: Kind, nonblocking: bool) -> c_int {
         let socket = kind.socket().ok();
         let unix = match &kind {
@@ -169,7 +179,7 @@ impl Files {
         self.number(file)
     }
 
-    /// Gives a file one more number.
+    /// Gives a file one more number. There has to be [room](Self::have_room).
     pub(super) fn number(&mut self, file: usize) -> c_int {
         self.open[file].numbers += 1;
         let flags = libc::FD_CLOEXEC;

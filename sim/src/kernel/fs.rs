@@ -20,6 +20,7 @@ pub(super) mod data;
 pub(super) mod dir;
 pub(super) mod names;
 pub(super) mod open;
+pub(super) mod owners;
 
 use std::{
     ffi::{CStr, CString},
@@ -61,6 +62,12 @@ impl At<'_> {
     /// Whether it begins at a real descriptor, of a folder of the system.
     fn is_systems(&self) -> bool {
         !self.path.starts_with(b"/") && self.dir != libc::AT_FDCWD && !is_ours(self.dir)
+    }
+
+    /// Whether it may lead out of a folder of the system, by its parts alone.
+    fn leads_out(&self) -> bool {
+        let mut parts = self.path.split(|byte| *byte == b'/');
+        parts.any(|part| matches!(part, b".." | b"cwd" | b"root" | b"map_files"))
     }
 
     fn start(&self, world: &mut World, host: usize) -> io::Result<NodeId> {
@@ -150,15 +157,16 @@ fn c_path(path: Vec<u8>) -> CString {
 
 /// The system's function of a name, found once.
 macro_rules! system {
-    ($name:literal: fn($($argument:ty),*) -> $answer:ty) => {{
+    ($name:ident: fn($($argument:ty),*) -> $answer:ty) => {{
         type Function = unsafe extern "C" fn($($argument),*) -> $answer;
         static FOUND: std::sync::OnceLock<Function> = std::sync::OnceLock::new();
         *FOUND.get_or_init(|| {
+            let name = concat!(stringify!($name), "\0");
             // SAFETY: the name ends with NUL, and the answer is null or the function of that name,
             // which has this type by libc's manual.
             unsafe {
-                let found = libc::dlsym(libc::RTLD_NEXT, $name.as_ptr());
-                assert!(!found.is_null(), "libc has {:?}", $name);
+                let found = libc::dlsym(libc::RTLD_NEXT, name.as_ptr().cast());
+                assert!(!found.is_null(), "libc has {name:?}");
                 std::mem::transmute::<*mut libc::c_void, Function>(found)
             }
         })
@@ -167,5 +175,12 @@ macro_rules! system {
 use system;
 
 /// The functions of this folder, for [`is_linked`](super::is_linked).
-pub(super) const PARTS: &[&[*const c_void]] =
-    &[about::PART, data::PART, dir::PART, names::PART, open::PART];
+pub(super) const PARTS: &[&[*const c_void]] = &[
+    about::PART,
+    data::PART,
+    dir::PART,
+    names::PART,
+    open::PART,
+    owners::PART,
+    owners::REFUSED,
+];

@@ -26,6 +26,7 @@ use libc::{
 use super::{
     is_ours,
     sockets::os,
+    system::call,
     transfer::{To, entries, receive, send_all},
     transferred,
 };
@@ -111,6 +112,12 @@ impl Sending {
         while !next.is_null() {
             // SAFETY: by contract.
             let header = unsafe { ptr::read_unaligned(next) };
+            let before = next.addr() - message.msg_control.addr();
+            // The types of both lengths depend on the C library.
+            let (len, whole): (usize, usize) = (header.cmsg_len as _, message.msg_controllen as _);
+            if len > whole - before {
+                return Err(os(libc::EINVAL));
+            }
             // SAFETY: by contract, and it is no longer than the header says.
             unsafe { all.take(&header, libc::CMSG_DATA(next)) }.ok_or_else(|| os(libc::EINVAL))?;
             // SAFETY: by contract.
@@ -207,7 +214,7 @@ unsafe fn value<T>(data: *const u8, len: usize) -> Option<T> {
 unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
     if !is_ours(fd) {
         // SAFETY: by the contract of libc.
-        return unsafe { libc::syscall(libc::SYS_sendmsg, fd, message, flags) as ssize_t };
+        return unsafe { call()(libc::SYS_sendmsg, fd, message, flags) as ssize_t };
     }
     // SAFETY: by the contract of libc.
     transferred(unsafe {
@@ -235,7 +242,7 @@ fn many(count: c_uint, mut one: impl FnMut(usize) -> ssize_t) -> c_int {
 unsafe extern "C" fn sendmmsg(fd: c_int, all: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int {
     if !is_ours(fd) {
         // SAFETY: by the contract of libc.
-        return unsafe { libc::syscall(libc::SYS_sendmmsg, fd, all, count, flags) as c_int };
+        return unsafe { call()(libc::SYS_sendmmsg, fd, all, count, flags) as c_int };
     }
     // SAFETY: by the contract of libc there are so many.
     many(count, |place| unsafe {
@@ -331,7 +338,7 @@ impl Control {
 unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
     if !is_ours(fd) {
         // SAFETY: by the contract of libc.
-        return unsafe { libc::syscall(libc::SYS_recvmsg, fd, message, flags) as ssize_t };
+        return unsafe { call()(libc::SYS_recvmsg, fd, message, flags) as ssize_t };
     }
     // SAFETY: by the contract of libc.
     let message = unsafe { &mut *message };
@@ -376,7 +383,7 @@ unsafe extern "C" fn recvmmsg(
 ) -> c_int {
     if !is_ours(fd) {
         // SAFETY: by the contract of libc.
-        return unsafe { libc::syscall(libc::SYS_recvmmsg, fd, all, count, flags, time) as c_int };
+        return unsafe { call()(libc::SYS_recvmmsg, fd, all, count, flags, time) as c_int };
     }
     let flags = flags & !libc::MSG_WAITFORONE;
     // SAFETY: by the contract of libc there are so many.

@@ -8,7 +8,7 @@ use std::{io, mem, ptr};
 
 use libc::{c_int, c_void, linger, socklen_t, timeval, ucred};
 
-use super::{answer, fails, files::Kind, is_ours, number, unix};
+use super::{answer, fails, files::Kind, is_ours, number, system::call, unix};
 use crate::{
     network::{KeepAlive, SocketId},
     world::{self, World},
@@ -222,7 +222,7 @@ unsafe extern "C" fn getsockopt(
 ) -> c_int {
     if !is_ours(fd) {
         // SAFETY: by the contract of libc.
-        return unsafe { libc::syscall(libc::SYS_getsockopt, fd, level, name, out, len) as c_int };
+        return unsafe { call()(libc::SYS_getsockopt, fd, level, name, out, len) as c_int };
     }
     let value = match unix::of(fd) {
         Some(id) => unix::option(id, level, name),
@@ -273,9 +273,7 @@ unsafe extern "C" fn setsockopt(
 ) -> c_int {
     if !is_ours(fd) {
         // SAFETY: by the contract of libc.
-        return unsafe {
-            libc::syscall(libc::SYS_setsockopt, fd, level, name, value, len) as c_int
-        };
+        return unsafe { call()(libc::SYS_setsockopt, fd, level, name, value, len) as c_int };
     }
     let len = len as usize;
     if let Some(id) = unix::of(fd) {

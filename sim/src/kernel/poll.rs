@@ -15,7 +15,7 @@ use std::{
 
 use libc::{c_int, c_uint, c_void, epoll_event, itimerspec, nfds_t, pollfd, timespec};
 
-use super::{answer, fails, files::Kind, is_ours, number};
+use super::{answer, fails, files::Kind, is_ours, number, system::call};
 use crate::world::{self, World};
 
 /// Reported whether they were asked for or not.
@@ -200,9 +200,13 @@ impl World {
     }
 }
 
-/// The number of a new file of the current host.
+/// The number of a new file of the current host, or -1.
 fn open(kind: Kind, nonblocking: bool) -> Option<c_int> {
-    world::with_host(|world, host| world.files.open(host, kind, nonblocking))
+    let opened = world::with_host(|world, host| {
+        world.files.have_room(1)?;
+        Ok(world.files.open(host, kind, nonblocking))
+    });
+    opened.map(|opened: io::Result<c_int>| opened.unwrap_or_else(|error| fails(number(&error))))
 }
 
 /// The answer of a call that gives a number.
@@ -221,7 +225,7 @@ fn in_world<R>(f: impl FnOnce(&mut World) -> io::Result<R>) -> io::Result<R> {
 unsafe extern "C" fn epoll_create1(flags: c_int) -> c_int {
     open(Kind::Epoll(Watches::default()), false)
         // SAFETY: it takes no pointers.
-        .unwrap_or_else(|| unsafe { libc::syscall(libc::SYS_epoll_create1, flags) as c_int })
+        .unwrap_or_else(|| unsafe { call()(libc::SYS_epoll_create1, flags) as c_int })
 }
 
 #[unsafe(no_mangle)]
@@ -236,23 +240,23 @@ unsafe extern "C" fn epoll_create(size: c_int) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn epoll_ctl(
     epoll: c_int,
-    call: c_int,
+    operation: c_int,
     fd: c_int,
     event: *mut epoll_event,
 ) -> c_int {
     if !is_ours(epoll) {
         // A simulated descriptor is none of the system's, which answers EBADF.
         // SAFETY: by the contract of libc.
-        return unsafe { libc::syscall(libc::SYS_epoll_ctl, epoll, call, fd, event) as c_int };
+        return unsafe { call()(libc::SYS_epoll_ctl, epoll, operation, fd, event) as c_int };
     }
-    let to = if call == libc::EPOLL_CTL_DEL || event.is_null() {
+    let to = if operation == libc::EPOLL_CTL_DEL || event.is_null() {
         (0, 0)
     } else {
         // SAFETY: by the contract of libc.
         let event = unsafe { ptr::read_unaligned(event) };
         (event.events, event.u64)
     };
-    answer(in_world(|world| world.watch(epoll, call, fd, to)))
+    answer(in_world(|world| world.watch(epoll, operation, fd, to)))
 }
 
 #[unsafe(no_mangle)]
@@ -266,7 +270,7 @@ unsafe extern "C" fn epoll_wait(
         let none = ptr::null::<libc::sigset_t>();
         // SAFETY: by the contract of libc. Without a mask it is `epoll_wait`.
         return unsafe {
-            libc::syscall(
+            call()(
                 libc::SYS_epoll_pwait,
                 epoll,
                 events,
@@ -302,7 +306,7 @@ unsafe extern "C" fn epoll_pwait(
     }
     // SAFETY: by the contract of libc.
     unsafe {
-        libc::syscall(
+        call()(
             libc::SYS_epoll_pwait,
             epoll,
             events,
@@ -363,19 +367,19 @@ unsafe extern "C" fn poll(fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_
 ///
 /// - As libc's `poll`.
 unsafe fn system_poll(fds: &mut [pollfd], timeout: c_int) -> c_int {
-    let time = timespec {
+    let mut time = timespec {
         tv_sec: (timeout / 1000).into(),
         tv_nsec: (timeout % 1000 * 1_000_000).into(),
     };
     let time = if timeout < 0 {
-        ptr::null()
+        ptr::null_mut()
     } else {
-        &raw const time
+        &raw mut time
     };
     let none = ptr::null::<libc::sigset_t>();
-    // SAFETY: by contract. The time lives until the call returns.
+    // SAFETY: by contract. The time, which the kernel changes, lives until the call returns.
     unsafe {
-        libc::syscall(
+        call()(
             libc::SYS_ppoll,
             fds.as_mut_ptr(),
             fds.len(),
@@ -396,16 +400,14 @@ unsafe extern "C" fn eventfd(count: c_uint, flags: c_int) -> c_int {
     };
     open(kind, flags & libc::EFD_NONBLOCK != 0)
         // SAFETY: it takes no pointers.
-        .unwrap_or_else(|| unsafe { libc::syscall(libc::SYS_eventfd2, count, flags) as c_int })
+        .unwrap_or_else(|| unsafe { call()(libc::SYS_eventfd2, count, flags) as c_int })
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn timerfd_create(clock: c_int, flags: c_int) -> c_int {
     open(Kind::Timer, flags & libc::TFD_NONBLOCK != 0)
         // SAFETY: it takes no pointers.
-        .unwrap_or_else(|| unsafe {
-            libc::syscall(libc::SYS_timerfd_create, clock, flags) as c_int
-        })
+        .unwrap_or_else(|| unsafe { call()(libc::SYS_timerfd_create, clock, flags) as c_int })
 }
 
 #[unsafe(no_mangle)]
@@ -417,7 +419,7 @@ unsafe extern "C" fn timerfd_settime(
 ) -> c_int {
     if !is_ours(fd) {
         // SAFETY: by the contract of libc.
-        return unsafe { libc::syscall(libc::SYS_timerfd_settime, fd, flags, new, old) as c_int };
+        return unsafe { call()(libc::SYS_timerfd_settime, fd, flags, new, old) as c_int };
     }
     answer(in_world(|world| world.files.of(fd).map(|_| ())))
 }

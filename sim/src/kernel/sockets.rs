@@ -11,7 +11,7 @@ use std::{
 
 use libc::{c_int, c_uint, c_void, sockaddr, socklen_t};
 
-use super::{addr, answer, fails, files::Kind, is_ours, number, unix};
+use super::{addr, answer, fails, files::Kind, is_ours, number, system::call, unix};
 use crate::{
     network::SocketId,
     world::{self, World},
@@ -58,6 +58,7 @@ unsafe extern "C" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_in
         if !world.hosts[host].up {
             return Err(os(libc::ENETDOWN));
         }
+        world.files.have_room(1)?;
         let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
         let id = world.hosts[host].id;
         let file = match (kind & !flags, protocol) {
@@ -72,7 +73,7 @@ unsafe extern "C" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_in
     });
     match made {
         // SAFETY: it takes no pointers.
-        None => unsafe { libc::syscall(libc::SYS_socket, domain, kind, protocol) as c_int },
+        None => unsafe { call()(libc::SYS_socket, domain, kind, protocol) as c_int },
         Some(Ok(fd)) => fd,
         Some(Err(error)) => fails(number(&error)),
     }
@@ -82,12 +83,12 @@ unsafe extern "C" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_in
 unsafe extern "C" fn bind(fd: c_int, to: *const sockaddr, len: socklen_t) -> c_int {
     if !is_ours(fd) {
         // SAFETY: by the contract of libc.
-        return unsafe { libc::syscall(libc::SYS_bind, fd, to, len) as c_int };
+        return unsafe { call()(libc::SYS_bind, fd, to, len) as c_int };
     }
     if let Some(id) = unix::of(fd) {
         // SAFETY: by the contract of libc.
         let name = unsafe { unix::read(to, len) };
-        return answer(unix::with(|unix| unix.bind(id, name?)));
+        return unix::bind(fd, id, name);
     }
     // SAFETY: by the contract of libc.
     let to = unsafe { addr::read(to, len) };
@@ -98,7 +99,7 @@ unsafe extern "C" fn bind(fd: c_int, to: *const sockaddr, len: socklen_t) -> c_i
 unsafe extern "C" fn listen(fd: c_int, backlog: c_int) -> c_int {
     if !is_ours(fd) {
         // SAFETY: it takes no pointers.
-        return unsafe { libc::syscall(libc::SYS_listen, fd, backlog) as c_int };
+        return unsafe { call()(libc::SYS_listen, fd, backlog) as c_int };
     }
     // As in Linux, a negative number is the largest, and 4096 is `somaxconn`.
     let backlog = (backlog as c_uint).min(4096) as usize;
@@ -117,13 +118,14 @@ unsafe extern "C" fn accept4(
 ) -> c_int {
     if !is_ours(fd) {
         // SAFETY: by the contract of libc.
-        return unsafe { libc::syscall(libc::SYS_accept4, fd, from, len, flags) as c_int };
+        return unsafe { call()(libc::SYS_accept4, fd, from, len, flags) as c_int };
     }
     if let Some(id) = unix::of(fd) {
         // SAFETY: by the contract of libc.
         return unsafe { unix::accept(fd, id, from, len, flags) };
     }
     let accepted = on_socket(fd, |world, id, nonblocking| {
+        world.files.have_room(1)?;
         let (child, peer) = or_deadlock(nonblocking, world.net.accept(id))?;
         let host = world.files.get(fd)?.host;
         let nonblocking = flags & libc::SOCK_NONBLOCK != 0;
@@ -149,7 +151,7 @@ unsafe extern "C" fn accept(fd: c_int, from: *mut sockaddr, len: *mut socklen_t)
 unsafe extern "C" fn connect(fd: c_int, to: *const sockaddr, len: socklen_t) -> c_int {
     if !is_ours(fd) {
         // SAFETY: by the contract of libc.
-        return unsafe { libc::syscall(libc::SYS_connect, fd, to, len) as c_int };
+        return unsafe { call()(libc::SYS_connect, fd, to, len) as c_int };
     }
     if let Some(id) = unix::of(fd) {
         // SAFETY: by the contract of libc.
@@ -190,7 +192,7 @@ unsafe fn give_name(name: Named, out: *mut sockaddr, len: *mut socklen_t) -> c_i
 unsafe extern "C" fn getsockname(fd: c_int, out: *mut sockaddr, len: *mut socklen_t) -> c_int {
     if !is_ours(fd) {
         // SAFETY: by the contract of libc.
-        return unsafe { libc::syscall(libc::SYS_getsockname, fd, out, len) as c_int };
+        return unsafe { call()(libc::SYS_getsockname, fd, out, len) as c_int };
     }
     if let Some(id) = unix::of(fd) {
         // SAFETY: by the contract of libc.
@@ -204,7 +206,7 @@ unsafe extern "C" fn getsockname(fd: c_int, out: *mut sockaddr, len: *mut sockle
 unsafe extern "C" fn getpeername(fd: c_int, out: *mut sockaddr, len: *mut socklen_t) -> c_int {
     if !is_ours(fd) {
         // SAFETY: by the contract of libc.
-        return unsafe { libc::syscall(libc::SYS_getpeername, fd, out, len) as c_int };
+        return unsafe { call()(libc::SYS_getpeername, fd, out, len) as c_int };
     }
     if let Some(id) = unix::of(fd) {
         // SAFETY: by the contract of libc.
@@ -218,7 +220,7 @@ unsafe extern "C" fn getpeername(fd: c_int, out: *mut sockaddr, len: *mut sockle
 unsafe extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
     if !is_ours(fd) {
         // SAFETY: it takes no pointers.
-        return unsafe { libc::syscall(libc::SYS_shutdown, fd, how) as c_int };
+        return unsafe { call()(libc::SYS_shutdown, fd, how) as c_int };
     }
     let how = match how {
         libc::SHUT_RD => Shutdown::Read,

@@ -10,14 +10,15 @@
 //! # `syscall`
 //!
 //! Random bytes and the clock are asked for by number too: getrandom 0.2 does, and with it ring and
-//! rand 0.8. Such a call goes to the function of that name here.
+//! rand 0.8. Such a call goes to the function of that name here. One that names a file is `ENOSYS`
+//! in a host, as in an older kernel: callers then use the function of libc.
 //!
 //! std and parking_lot wait by `syscall(SYS_futex, ..)`. A simulated host has one thread, and what
 //! it waits for is mostly a task of the same simulation, which cannot go on while it waits:
 //!
 //! | wait | in a host |
 //! | --- | --- |
-//! | with a time: `park_timeout`, `recv_timeout`, `wait_timeout` | sleeps in simulated time, and answers `ETIMEDOUT` |
+//! | with a time, such as `park_timeout` | sleeps in simulated time, and answers `ETIMEDOUT` |
 //! | without one | waits for [`PATIENCE`] of real time; then the process ends with a message |
 //!
 //! The second waits at all since locks of the process, such as that of stdout, may be held for a
@@ -115,11 +116,69 @@ unsafe extern "C" fn syscall(
                 // SAFETY: by the contract of clock_gettime.
                 return unsafe { libc::clock_gettime(a as c_int, b as *mut timespec) }.into();
             }
+            _ if names_a_file(number) => return fails(libc::ENOSYS).into(),
             _ => {}
         }
     }
     // SAFETY: by the contract of libc. What the caller did not give, the kernel does not look at.
     unsafe { call()(number, a, b, c, d, e, f) }
+}
+
+/// Whether a call names a file. The functions of the seam do not come here with it: they make such
+/// calls by [`call`], for the machine's files that a host may read.
+fn names_a_file(number: c_long) -> bool {
+    let is_old = match number {
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_open
+        | libc::SYS_creat
+        | libc::SYS_stat
+        | libc::SYS_lstat
+        | libc::SYS_access
+        | libc::SYS_rename
+        | libc::SYS_mkdir
+        | libc::SYS_rmdir
+        | libc::SYS_link
+        | libc::SYS_unlink
+        | libc::SYS_symlink
+        | libc::SYS_readlink
+        | libc::SYS_chmod
+        | libc::SYS_chown
+        | libc::SYS_lchown
+        | libc::SYS_mknod
+        | libc::SYS_utime
+        | libc::SYS_utimes
+        | libc::SYS_futimesat => true,
+        _ => false,
+    };
+    is_old
+        || matches!(
+            number,
+            libc::SYS_openat
+                | libc::SYS_openat2
+                | libc::SYS_newfstatat
+                | libc::SYS_statx
+                | libc::SYS_statfs
+                | libc::SYS_faccessat
+                | libc::SYS_faccessat2
+                | libc::SYS_renameat
+                | libc::SYS_renameat2
+                | libc::SYS_mkdirat
+                | libc::SYS_linkat
+                | libc::SYS_unlinkat
+                | libc::SYS_symlinkat
+                | libc::SYS_readlinkat
+                | libc::SYS_fchmodat
+                | libc::SYS_fchownat
+                | libc::SYS_mknodat
+                | libc::SYS_utimensat
+                | libc::SYS_truncate
+                | libc::SYS_chdir
+                | libc::SYS_chroot
+                | libc::SYS_setxattr
+                | libc::SYS_lsetxattr
+                | libc::SYS_removexattr
+                | libc::SYS_lremovexattr
+        )
 }
 
 /// The system's `syscall`.

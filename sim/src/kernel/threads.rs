@@ -15,7 +15,10 @@ use std::{
 
 use libc::{c_int, c_void, clockid_t, pthread_attr_t, pthread_t, timespec};
 
-use super::{answer, clock, fails, system::Function};
+use super::{
+    answer, clock, fails,
+    system::{Function, call},
+};
 use crate::world;
 
 type Start = extern "C" fn(*mut c_void) -> *mut c_void;
@@ -80,7 +83,7 @@ unsafe extern "C" fn clock_nanosleep(
     let slept = sleeps(clock, flags & libc::TIMER_ABSTIME != 0, wanted);
     slept.unwrap_or_else(|| {
         // SAFETY: by the contract of libc.
-        match unsafe { libc::syscall(libc::SYS_clock_nanosleep, clock, flags, time, left) } {
+        match unsafe { call()(libc::SYS_clock_nanosleep, clock, flags, time, left) } {
             0 => 0,
             _ => io::Error::last_os_error()
                 .raw_os_error()
@@ -100,7 +103,7 @@ unsafe extern "C" fn nanosleep(time: *const timespec, left: *mut timespec) -> c_
         Some(0) => 0,
         Some(error) => answer(Err(io::Error::from_raw_os_error(error))),
         // SAFETY: by the contract of libc.
-        None => unsafe { libc::syscall(libc::SYS_nanosleep, time, left) as c_int },
+        None => unsafe { call()(libc::SYS_nanosleep, time, left) as c_int },
     }
 }
 

@@ -20,6 +20,7 @@ use super::{
     is_ours,
     messages::Sending,
     sockets::{on_socket, or_deadlock, os},
+    system::call,
     transferred, unix,
 };
 use crate::{network::Arrival, unix::Name, world};
@@ -251,7 +252,7 @@ unsafe extern "C" fn recvfrom(
     if !is_ours(fd) {
         // SAFETY: by the contract of libc.
         return unsafe {
-            libc::syscall(libc::SYS_recvfrom, fd, out, len, flags, from, from_len) as ssize_t
+            call()(libc::SYS_recvfrom, fd, out, len, flags, from, from_len) as ssize_t
         };
     }
     // SAFETY: by the contract of libc.
@@ -267,7 +268,7 @@ unsafe extern "C" fn recvfrom(
 unsafe extern "C" fn read(fd: c_int, out: *mut c_void, len: size_t) -> ssize_t {
     if !is_ours(fd) {
         // SAFETY: by the contract of libc.
-        return unsafe { libc::syscall(libc::SYS_read, fd, out, len) as ssize_t };
+        return unsafe { call()(libc::SYS_read, fd, out, len) as ssize_t };
     }
     if let Some(count) = take_count(fd, len) {
         return transferred(count.map(|count| {
@@ -292,7 +293,7 @@ unsafe extern "C" fn read(fd: c_int, out: *mut c_void, len: size_t) -> ssize_t {
 unsafe extern "C" fn readv(fd: c_int, list: *const iovec, count: c_int) -> ssize_t {
     if !is_ours(fd) {
         // SAFETY: by the contract of libc.
-        return unsafe { libc::syscall(libc::SYS_readv, fd, list, count) as ssize_t };
+        return unsafe { call()(libc::SYS_readv, fd, list, count) as ssize_t };
     }
     if is_file(fd) {
         // SAFETY: by the contract of libc.
@@ -415,9 +416,7 @@ unsafe extern "C" fn sendto(
 ) -> ssize_t {
     if !is_ours(fd) {
         // SAFETY: by the contract of libc.
-        return unsafe {
-            libc::syscall(libc::SYS_sendto, fd, from, len, flags, to, to_len) as ssize_t
-        };
+        return unsafe { call()(libc::SYS_sendto, fd, from, len, flags, to, to_len) as ssize_t };
     }
     // SAFETY: by the contract of libc.
     let to = unsafe { To::read(fd, to, to_len) };
@@ -431,7 +430,7 @@ unsafe extern "C" fn sendto(
 pub(super) unsafe extern "C" fn write(fd: c_int, from: *const c_void, len: size_t) -> ssize_t {
     if !is_ours(fd) {
         // SAFETY: by the contract of libc.
-        return unsafe { libc::syscall(libc::SYS_write, fd, from, len) as ssize_t };
+        return unsafe { call()(libc::SYS_write, fd, from, len) as ssize_t };
     }
     let is_event = world::with(|world| {
         let file = world.files.get(fd);
@@ -476,7 +475,7 @@ fn add_count(fd: c_int, by: u64) -> io::Result<usize> {
 unsafe extern "C" fn writev(fd: c_int, list: *const iovec, count: c_int) -> ssize_t {
     if !is_ours(fd) {
         // SAFETY: by the contract of libc.
-        return unsafe { libc::syscall(libc::SYS_writev, fd, list, count) as ssize_t };
+        return unsafe { call()(libc::SYS_writev, fd, list, count) as ssize_t };
     }
     if is_file(fd) {
         // SAFETY: by the contract of libc.

@@ -15,10 +15,11 @@ use super::{
     number,
     options::Value,
     sockets::{or_deadlock, os},
+    system::call,
     transfer::{Received, Sender, scatter},
 };
 use crate::{
-    unix::{Kind as Type, Name, Sockets, UnixId},
+    unix::{Kind as Type, Name, Place, Sockets, UnixId},
     world::{self, World},
 };
 
@@ -108,7 +109,9 @@ pub(super) fn socket(
     kind: c_int,
     protocol: c_int,
 ) -> io::Result<c_int> {
-    let id = world.unix.socket(host, kind_of(kind, protocol)?);
+    let of = kind_of(kind, protocol)?;
+    world.files.have_room(1)?;
+    let id = world.unix.socket(host, of);
     let nonblocking = kind & libc::SOCK_NONBLOCK != 0;
     Ok(world.files.open(host, Kind::Unix(id), nonblocking))
 }
@@ -127,15 +130,15 @@ unsafe extern "C" fn socketpair(
             libc::AF_INET | libc::AF_INET6 => return Err(os(libc::EOPNOTSUPP)),
             _ => return Err(os(libc::EAFNOSUPPORT)),
         }
-        let (a, b) = world.unix.pair(host, kind_of(kind, protocol)?);
+        let of = kind_of(kind, protocol)?;
+        world.files.have_room(2)?;
+        let (a, b) = world.unix.pair(host, of);
         let nonblocking = kind & libc::SOCK_NONBLOCK != 0;
         Ok([a, b].map(|id| world.files.open(host, Kind::Unix(id), nonblocking)))
     });
     match made {
         // SAFETY: by the contract of libc.
-        None => unsafe {
-            libc::syscall(libc::SYS_socketpair, domain, kind, protocol, out) as c_int
-        },
+        None => unsafe { call()(libc::SYS_socketpair, domain, kind, protocol, out) as c_int },
         Some(Ok(both)) => {
             // SAFETY: by the contract of libc there is room for two.
             unsafe { ptr::write(out.cast::<[c_int; 2]>(), both) };
@@ -158,6 +161,7 @@ pub(super) unsafe fn accept(
     let accepted = world::with(|world| {
         let file = world.files.get(fd)?;
         let (host, nonblocking) = (file.host, file.nonblocking);
+        world.files.have_room(1)?;
         let (child, peer) = or_deadlock(nonblocking, world.unix.accept(id))?;
         let nonblocking = flags & libc::SOCK_NONBLOCK != 0;
         Ok((world.files.open(host, Kind::Unix(child), nonblocking), peer))
@@ -172,10 +176,39 @@ pub(super) unsafe fn accept(
     }
 }
 
+/// What a name of a host leads to.
+fn place(world: &World, host: usize, name: Name) -> io::Result<Place> {
+    match name {
+        Name::Abstract(name) => Ok(Place::Abstract(name)),
+        Name::Path(path) => world.hosts[host].disk.socket_at(&path).map(Place::Node),
+    }
+}
+
+pub(super) fn bind(fd: c_int, id: UnixId, name: io::Result<Option<Name>>) -> c_int {
+    let bound = world::with(|world| {
+        let host = world.files.get(fd)?.host;
+        let path = match name? {
+            None => return world.unix.bind(id, None),
+            Some(Name::Abstract(name)) => return world.unix.bind(id, Some(name)),
+            Some(Name::Path(path)) => path,
+        };
+        // The file of a path is made before the socket is looked at.
+        let node = world.disk_of(host).make_socket(&path)?;
+        let bound = world.unix.bind_path(id, path.clone(), node);
+        if bound.is_err() {
+            world.disk_of(host).remove_socket(&path)?;
+        }
+        bound
+    });
+    answer(bound.unwrap_or_else(|| Err(os(libc::EBADF))))
+}
+
 pub(super) fn connect(fd: c_int, id: UnixId, to: io::Result<Option<Name>>) -> c_int {
     let connected = world::with(|world| {
-        let nonblocking = world.files.get(fd)?.nonblocking;
-        or_deadlock(nonblocking, world.unix.connect(id, to?))
+        let file = world.files.get(fd)?;
+        let (host, nonblocking) = (file.host, file.nonblocking);
+        let place = to?.map(|name| place(world, host, name)).transpose()?;
+        or_deadlock(nonblocking, world.unix.connect(id, place))
     });
     answer(connected.unwrap_or_else(|| Err(os(libc::EBADF))))
 }
@@ -244,7 +277,10 @@ pub(super) fn send(
     to: Option<Name>,
 ) -> io::Result<usize> {
     let sent = world::with(|world| {
-        let nonblocking = world.files.get(fd)?.nonblocking || flags & libc::MSG_DONTWAIT != 0;
+        let file = world.files.get(fd)?;
+        let host = file.host;
+        let nonblocking = file.nonblocking || flags & libc::MSG_DONTWAIT != 0;
+        let to = to.map(|name| place(world, host, name));
         or_deadlock(nonblocking, world.unix.send(id, bytes, to))
     });
     sent.unwrap_or_else(|| Err(os(libc::EBADF)))
@@ -265,8 +301,8 @@ pub(super) fn option(id: UnixId, level: c_int, name: c_int) -> io::Result<Value>
             libc::SO_DOMAIN => libc::AF_UNIX,
             libc::SO_ERROR => unix.take_error(id)?.unwrap_or(0),
             libc::SO_ACCEPTCONN => unix.is_listening(id)?.into(),
-            libc::SO_SNDBUF => *unix.buffers(id)?.0 as c_int,
-            libc::SO_RCVBUF => *unix.buffers(id)?.1 as c_int,
+            libc::SO_SNDBUF => unix.buffers(id)?.0 as c_int,
+            libc::SO_RCVBUF => unix.buffers(id)?.1 as c_int,
             libc::SO_PROTOCOL
             | libc::SO_PASSCRED
             | libc::SO_REUSEADDR
@@ -313,14 +349,8 @@ pub(super) fn set_option(id: UnixId, level: c_int, name: c_int, value: c_int) ->
             .clamp(least, 425_984)
     };
     with(|unix| match name {
-        libc::SO_SNDBUF => {
-            *unix.buffers(id)?.0 = doubled(4_608);
-            Ok(())
-        }
-        libc::SO_RCVBUF => {
-            *unix.buffers(id)?.1 = doubled(2_304);
-            Ok(())
-        }
+        libc::SO_SNDBUF => unix.set_send_buffer(id, doubled(4_608)),
+        libc::SO_RCVBUF => unix.set_receive_buffer(id, doubled(2_304)),
         libc::SO_REUSEADDR
         | libc::SO_REUSEPORT
         | libc::SO_BROADCAST
@@ -332,11 +362,6 @@ pub(super) fn set_option(id: UnixId, level: c_int, name: c_int, value: c_int) ->
         | libc::SO_SNDTIMEO => Ok(()),
         _ => Err(os(libc::ENOPROTOOPT)),
     })
-}
-
-/// The path of a socket is a file, which `unlink` takes away. Tells whether it was one.
-pub(super) fn unlink(path: &[u8]) -> bool {
-    world::with_host(|world, host| world.unix.unlink(host, path)) == Some(true)
 }
 
 /// The functions of this file, for [`is_linked`](super::is_linked).

@@ -2,43 +2,53 @@
 
 use std::{io, net::Shutdown};
 
-use super::{Kind, Name, Socket, Sockets, State, UnixId, os};
-use crate::network::Ready;
+use super::{Kind, Name, Place, Socket, Sockets, State, UnixId, os};
+use crate::{disk::NodeId, network::Ready};
 
 impl Sockets {
-    /// Gives the socket a name; without one, an abstract name that is free.
-    pub(crate) fn bind(&mut self, id: UnixId, name: Option<Name>) -> io::Result<()> {
+    /// Gives the socket an abstract name; without one, one that is free.
+    pub(crate) fn bind(&mut self, id: UnixId, name: Option<Vec<u8>>) -> io::Result<()> {
         let socket = self.get(id)?;
-        let host = socket.host;
-        let is_bound = socket.name.is_some();
+        let (host, is_bound) = (socket.host, socket.name.is_some());
+        let is_taken = |all: &Self, name: &Vec<u8>| {
+            all.places
+                .contains_key(&(host, Place::Abstract(name.clone())))
+        };
         let name = match name {
             // A second bind to no name changes nothing.
             None if is_bound => return Ok(()),
+            Some(_) if is_bound => return Err(os(libc::EINVAL)),
+            Some(name) if is_taken(self, &name) => return Err(os(libc::EADDRINUSE)),
             Some(name) => name,
             None => loop {
                 self.made_up = (self.made_up + 1) % 0x10_0000;
-                let name = Name::Abstract(format!("{:05x}", self.made_up).into_bytes());
-                if !self.names.contains_key(&(host, name.clone())) {
+                let name = format!("{:05x}", self.made_up).into_bytes();
+                if !is_taken(self, &name) {
                     break name;
                 }
             },
         };
-        let key = (host, name.clone());
-        let is_taken = self.names.contains_key(&key);
-        // The file of a path is made before the socket is looked at.
-        match name {
-            Name::Path(_) if is_taken => return Err(os(libc::EADDRINUSE)),
-            _ if is_bound => return Err(os(libc::EINVAL)),
-            _ if is_taken => return Err(os(libc::EADDRINUSE)),
-            _ => {}
+        self.take_name(id, Name::Abstract(name.clone()), Place::Abstract(name))
+    }
+
+    /// Gives the socket a path, for which the disk has made a node.
+    pub(crate) fn bind_path(&mut self, id: UnixId, path: Vec<u8>, node: NodeId) -> io::Result<()> {
+        if self.get(id)?.name.is_some() {
+            return Err(os(libc::EINVAL));
         }
-        self.names.insert(key, Some(id));
+        self.take_name(id, Name::Path(path), Place::Node(node))
+    }
+
+    fn take_name(&mut self, id: UnixId, name: Name, place: Place) -> io::Result<()> {
         // What it has sent before comes from this name as well.
         let inboxes = self.all.values_mut().flat_map(|s| &mut s.inbox);
         for message in inboxes.filter(|message| message.sender == id) {
             message.name = Some(name.clone());
         }
-        self.get_mut(id)?.name = Some(name);
+        let socket = self.get_mut(id)?;
+        (socket.name, socket.place) = (Some(name), Some(place.clone()));
+        let key = (socket.host, place);
+        self.places.insert(key, id);
         Ok(())
     }
 
@@ -56,13 +66,9 @@ impl Sockets {
         Ok(())
     }
 
-    /// The socket that a name of a host leads to, for one of this kind.
-    pub(super) fn find(&self, host: usize, name: &Name, kind: Kind) -> io::Result<UnixId> {
-        let owner = match (self.names.get(&(host, name.clone())), name) {
-            (Some(owner), _) => *owner,
-            (None, Name::Path(_)) => return Err(os(libc::ENOENT)),
-            (None, Name::Abstract(_)) => None,
-        };
+    /// The open socket of a place, for one of this kind.
+    pub(super) fn find(&self, host: usize, place: Place, kind: Kind) -> io::Result<UnixId> {
+        let owner = self.places.get(&(host, place)).copied();
         let owner = owner.ok_or_else(|| os(libc::ECONNREFUSED))?;
         if self.get(owner)?.kind == kind {
             Ok(owner)
@@ -71,16 +77,16 @@ impl Sockets {
         }
     }
 
-    /// Connects to the socket of a name. Without a name, a datagram socket is disconnected.
-    pub(crate) fn connect(&mut self, id: UnixId, name: Option<Name>) -> io::Result<()> {
+    /// Connects to the socket of a place. Without a place, a datagram socket is disconnected.
+    pub(crate) fn connect(&mut self, id: UnixId, place: Option<Place>) -> io::Result<()> {
         let Socket { host, kind, .. } = *self.get(id)?;
-        let Some(name) = name else {
+        let Some(place) = place else {
             return match kind {
                 Kind::Datagram => self.set_peer(id, None),
                 _ => Err(os(libc::EINVAL)),
             };
         };
-        let other = self.find(host, &name, kind)?;
+        let other = self.find(host, place, kind)?;
         if kind != Kind::Datagram {
             return self.connect_stream(id, other);
         }
@@ -181,10 +187,23 @@ impl Sockets {
         Ok(error)
     }
 
-    /// The sizes of the buffers: for sending, and for receiving, which has no effect.
-    pub(crate) fn buffers(&mut self, id: UnixId) -> io::Result<(&mut usize, &mut usize)> {
-        let socket = self.get_mut(id)?;
-        Ok((&mut socket.send_buffer, &mut socket.receive_buffer))
+    /// The sizes of the buffers: for sending, and for receiving.
+    pub(crate) fn buffers(&self, id: UnixId) -> io::Result<(usize, usize)> {
+        let socket = self.get(id)?;
+        Ok((socket.send_buffer, socket.receive_buffer))
+    }
+
+    /// Sets the size of the buffer for sending.
+    pub(crate) fn set_send_buffer(&mut self, id: UnixId, bytes: usize) -> io::Result<()> {
+        self.get_mut(id)?.send_buffer = bytes;
+        self.touch(id, Ready::NONE);
+        Ok(())
+    }
+
+    /// Sets the size of the buffer for receiving, which has no effect.
+    pub(crate) fn set_receive_buffer(&mut self, id: UnixId, bytes: usize) -> io::Result<()> {
+        self.get_mut(id)?.receive_buffer = bytes;
+        Ok(())
     }
 
     /// Closes one direction, or both. As in Linux it never fails.
@@ -221,14 +240,8 @@ impl Sockets {
         for child in socket.waiting {
             self.end(child, true);
         }
-        if let Some(name) = &socket.name {
-            let key = (socket.host, name.clone());
-            if self.names.get(&key) == Some(&Some(id)) {
-                match name {
-                    Name::Path(_) => drop(self.names.insert(key, None)),
-                    Name::Abstract(_) => drop(self.names.remove(&key)),
-                }
-            }
+        if let Some(place) = socket.place {
+            self.places.remove(&(socket.host, place));
         }
         let peers = self.all.iter_mut().filter(|(_, s)| s.peer == Some(id));
         let mut told = Vec::new();

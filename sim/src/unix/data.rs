@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::{Kind, Message, Name, OVERHEAD, QUEUE, Socket, Sockets, State, UnixId, os};
+use super::{Kind, Message, Name, OVERHEAD, Place, QUEUE, Socket, Sockets, State, UnixId, os};
 use crate::network::Ready;
 
 /// What a receive has given.
@@ -16,8 +16,14 @@ pub(crate) struct Received {
 }
 
 impl Sockets {
-    /// Sends bytes of a stream, as many as fit, or one message.
-    pub(crate) fn send(&mut self, id: UnixId, bytes: &[u8], to: Option<Name>) -> io::Result<usize> {
+    /// Sends bytes of a stream, as many as fit, or one message. `to`: what its address leads to.
+    /// An error there is told after those of the socket itself.
+    pub(crate) fn send(
+        &mut self,
+        id: UnixId,
+        bytes: &[u8],
+        to: Option<io::Result<Place>>,
+    ) -> io::Result<usize> {
         match self.get(id)?.kind {
             Kind::Stream => self.send_stream(id, bytes, to.is_some()),
             Kind::Packets => self.send_packet(id, bytes),
@@ -71,7 +77,12 @@ impl Sockets {
         Ok(bytes.len())
     }
 
-    fn send_datagram(&mut self, id: UnixId, bytes: &[u8], to: Option<Name>) -> io::Result<usize> {
+    fn send_datagram(
+        &mut self,
+        id: UnixId,
+        bytes: &[u8],
+        to: Option<io::Result<Place>>,
+    ) -> io::Result<usize> {
         let Socket {
             host, kind, peer, ..
         } = *self.get(id)?;
@@ -81,7 +92,7 @@ impl Sockets {
         self.fits(id, bytes)?;
         self.has_room(id)?;
         let receiver = match (to, peer) {
-            (Some(name), _) => self.find(host, &name, kind)?,
+            (Some(place), _) => self.find(host, place?, kind)?,
             (None, peer) => peer.ok_or_else(|| os(libc::ENOTCONN))?,
         };
         let Some(other) = self.all.get(&receiver) else {
@@ -98,6 +109,8 @@ impl Sockets {
             return Err(os(libc::EPIPE));
         }
         if receiver != id && self.is_full_for(id, receiver) {
+            // Others may have filled the inbox. That it has room again is news then.
+            self.touch(id, Ready::NONE);
             return Err(os(libc::EAGAIN));
         }
         self.deliver(id, receiver, bytes);

@@ -260,6 +260,26 @@ pub(crate) fn files_are_copied(at: &Path, t: &mut Trace) {
     t.note("length", fs::metadata(at.join("c")).unwrap().len());
 }
 
+pub(crate) fn copies_that_fail_read_nothing(at: &Path, t: &mut Trace) {
+    fs::write(at.join("a"), b"all of it").unwrap();
+    let mut from = File::open(at.join("a")).unwrap();
+    let mut options = File::options();
+    let mut end = options
+        .append(true)
+        .create(true)
+        .open(at.join("end"))
+        .unwrap();
+    let none = ptr::null_mut();
+    let (fd, to) = (from.as_raw_fd(), end.as_raw_fd());
+    // SAFETY: there are no places.
+    let copied = unsafe { libc::copy_file_range(fd, none, to, none, 9, 0) };
+    t.say("to an end", cvt(copied as i64));
+    t.say("position", from.stream_position());
+    // std tries the same call first.
+    t.say("by io", std::io::copy(&mut from, &mut end));
+    t.say("what", fs::read_to_string(at.join("end")));
+}
+
 pub(crate) fn locks_exclude_others(at: &Path, t: &mut Trace) {
     let (a, b) = (open(&at.join("f")), open(&at.join("f")));
     let lock = |file: &File, how| {
@@ -367,7 +387,13 @@ pub(crate) fn flags_are_told(at: &Path, t: &mut Trace) {
     let path = at.join("f");
     // SAFETY: these take no pointers.
     let flags = |file: &File, t: &mut Trace| unsafe {
-        let known = libc::O_ACCMODE | libc::O_APPEND | libc::O_NONBLOCK;
+        let known = libc::O_ACCMODE
+            | libc::O_APPEND
+            | libc::O_NONBLOCK
+            | libc::O_PATH
+            | libc::O_NOFOLLOW
+            | libc::O_SYNC
+            | libc::O_DIRECTORY;
         t.note(
             "flags",
             libc::fcntl(file.as_raw_fd(), libc::F_GETFL) & known,
@@ -376,6 +402,16 @@ pub(crate) fn flags_are_told(at: &Path, t: &mut Trace) {
     };
     flags(&File::create(&path).unwrap(), t);
     flags(&File::open(&path).unwrap(), t);
+    for more in [libc::O_PATH, libc::O_NOFOLLOW, libc::O_DSYNC] {
+        let mut options = OpenOptions::new();
+        options.read(true).custom_flags(more);
+        flags(&options.open(&path).unwrap(), t);
+    }
+    let folder = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_DIRECTORY)
+        .open(at);
+    flags(&folder.unwrap(), t);
     let mut file = OpenOptions::new()
         .read(true)
         .append(true)
@@ -392,6 +428,14 @@ pub(crate) fn flags_are_told(at: &Path, t: &mut Trace) {
     t.say("back", file.rewind());
     t.say("not at the end", file.write(b"d"));
     t.say("all", fs::read_to_string(&path));
+    for place in [0, 1, 9] {
+        t.say("seek", file.seek(SeekFrom::Start(place)));
+        let mut waits: libc::c_int = 0;
+        // SAFETY: this request writes a number.
+        let asked = unsafe { libc::ioctl(file.as_raw_fd(), libc::FIONREAD, &mut waits) };
+        t.say("asked", cvt(asked));
+        t.note("bytes to the end", waits);
+    }
 }
 
 pub(crate) fn files_are_always_ready(at: &Path, t: &mut Trace) {

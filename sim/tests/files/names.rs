@@ -280,6 +280,14 @@ fn listed(path: &Path) -> std::io::Result<Vec<(String, bool, bool)>> {
     Ok(all)
 }
 
+unsafe extern "C" {
+    fn readdir_r(
+        stream: *mut libc::DIR,
+        entry: *mut libc::dirent64,
+        out: *mut *mut libc::dirent64,
+    ) -> libc::c_int;
+}
+
 pub(crate) fn folders_are_listed(at: &Path, t: &mut Trace) {
     t.say("empty", listed(at));
     fs::create_dir(at.join("d")).unwrap();
@@ -298,6 +306,37 @@ pub(crate) fn folders_are_listed(at: &Path, t: &mut Trace) {
     }
     t.note("removed", seen);
     t.say("left", listed(at));
+}
+
+pub(crate) fn places_in_a_folder_are_found_again(at: &Path, t: &mut Trace) {
+    for name in ["a", "b", "c"] {
+        fs::write(at.join(name), "").unwrap();
+    }
+    // SAFETY: the path ends with NUL, and the stream is open until the end.
+    unsafe {
+        let stream = libc::opendir(c(at).as_ptr());
+        let next = || {
+            let entry = libc::readdir64(stream).as_ref()?;
+            Some(CStr::from_ptr(entry.d_name.as_ptr()).to_owned())
+        };
+        next();
+        next();
+        let place = libc::telldir(stream);
+        let third = next();
+        let fourth = next();
+        libc::seekdir(stream, place);
+        t.note("third", next() == third);
+        let place = libc::telldir(stream);
+        t.note("fourth", next() == fourth);
+        while next().is_some() {}
+        libc::seekdir(stream, place);
+        t.note("fourth", next() == fourth);
+        let mut entry = std::mem::zeroed();
+        let mut given = std::ptr::null_mut();
+        t.note("by value", readdir_r(stream, &mut entry, &mut given));
+        t.note("is there", given == &raw mut entry);
+        libc::closedir(stream);
+    }
 }
 
 pub(crate) fn paths_become_real(at: &Path, t: &mut Trace) {
@@ -364,10 +403,27 @@ pub(crate) fn permissions_and_times_are_kept(at: &Path, t: &mut Trace) {
             about.mtime_nsec(),
         ),
     );
+    let old = |micros| {
+        let [accessed, modified] = [7, 8].map(|tv_sec| libc::timeval {
+            tv_sec,
+            tv_usec: micros,
+        });
+        // SAFETY: the path ends with NUL, and there are two times.
+        cvt(unsafe { libc::utimes(c(&path).as_ptr(), [accessed, modified].as_ptr()) })
+    };
+    t.say("by microseconds", old(123_456));
+    t.say("too many", old(1_000_000));
+    let about = fs::metadata(&path).unwrap();
+    t.note(
+        "seconds",
+        (about.atime(), about.mtime(), about.mtime_nsec()),
+    );
     let before = SystemTime::UNIX_EPOCH - Duration::from_millis(1_500);
     t.done("before the epoch", file.set_modified(before));
     let about = fs::metadata(&path).unwrap();
     t.note("seconds", (about.mtime(), about.mtime_nsec()));
+    // Without this only root may write it.
+    file.set_permissions(Permissions::from_mode(0o600)).unwrap();
     fs::write(&path, "x").unwrap();
     t.note("written", modified() > time);
     t.note("born", about.created().is_ok());
@@ -386,6 +442,13 @@ pub(crate) fn exclusive_and_temporary_files(at: &Path, t: &mut Trace) {
     t.done("at a path", temporary(&at.join("x")));
     fs::write(at.join("f"), "").unwrap();
     t.done("at a file", temporary(&at.join("f")));
+    let path = c(at);
+    let flags = libc::O_TMPFILE | libc::O_RDONLY;
+    // SAFETY: the path ends with NUL.
+    t.say(
+        "to read",
+        cvt(unsafe { libc::open(path.as_ptr(), flags, 0o600) }),
+    );
 }
 
 pub(crate) fn descriptors_of_folders_are_beginnings(at: &Path, t: &mut Trace) {

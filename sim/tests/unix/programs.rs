@@ -456,6 +456,40 @@ pub(crate) fn paths_stay(w: &mut World) {
     w.read(server, 1);
 }
 
+pub(crate) fn paths_are_files(w: &mut World) {
+    let listener = w.listener("l");
+    w.kind_of_file("l");
+    w.folder();
+    w.rename("l", "m");
+    let s = w.make(Type::STREAM);
+    w.connect(s, "l");
+    w.connect(s, "./m");
+    w.accept(listener);
+    w.open("m");
+    w.bind(s, "m");
+    w.close(listener);
+    w.kind_of_file("m");
+    w.unlink("./m");
+    w.kind_of_file("m");
+    let again = w.make(Type::STREAM);
+    w.bind(again, "m");
+}
+
+pub(crate) fn paths_have_folders(w: &mut World) {
+    let s = w.make(Type::DGRAM);
+    w.bind(s, "no/where");
+    w.bind(s, "x/");
+    w.bind(s, ".");
+    w.connect(s, "no/where");
+    w.connect(s, ".");
+    w.folder();
+    w.bind(s, "x");
+    w.bind(s, "x/y");
+    w.connect(s, "x/y");
+    w.bind(s, "z");
+    w.folder();
+}
+
 pub(crate) fn shutdown_of_listener(w: &mut World) {
     let listener = w.listener("l");
     let waits = w.make(Type::STREAM);

@@ -2,6 +2,7 @@
 
 use std::{io, time::Duration};
 
+use socket2::SockRef;
 use ws::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{UnixDatagram, UnixListener, UnixStream},
@@ -92,13 +93,19 @@ fn a_full_datagram_socket_lets_its_sender_wait() {
 fn a_crash_takes_sockets_away_and_leaves_their_paths() {
     let sim = Sim::new(1);
     sim.host("server", || async {
-        let taken = UnixListener::bind("/run/socket");
         let again = UnixListener::bind("\0abstract");
         assert!(again.is_ok(), "an abstract name goes with its socket");
-        if let Err(error) = taken {
+        let is_there = std::fs::exists("/run/socket")?;
+        if is_there {
+            let error = UnixListener::bind("/run/socket").unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+            let error = UnixStream::connect("/run/socket").await.unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
             std::fs::remove_file("/run/socket")?;
-            UnixListener::bind("/run/socket")?;
+        }
+        let _listener = UnixListener::bind("/run/socket")?;
+        std::fs::File::open("/run")?.sync_all()?;
+        if is_there {
             ws::net::TcpStream::connect("client:7").await?;
         }
         std::future::pending::<io::Result<()>>().await
@@ -108,5 +115,29 @@ fn a_crash_takes_sockets_away_and_leaves_their_paths() {
         listener.accept().await.map(drop)
     });
     sim.after(Duration::from_secs(1), |sim| sim.restart("server"));
+    sim.try_run().unwrap();
+}
+
+#[test]
+fn a_sender_waits_for_an_inbox_that_another_one_filled() {
+    let sim = Sim::new(1);
+    sim.client("client", async {
+        let receiver = UnixDatagram::bind("/tmp/r")?;
+        let (one, another) = (UnixDatagram::unbound()?, UnixDatagram::unbound()?);
+        one.connect("/tmp/r")?;
+        another.connect("/tmp/r")?;
+        // Both know that they can be written.
+        one.send(b"x").await?;
+        another.send(b"x").await?;
+        let full = SockRef::from(&one);
+        while full.send(b"x").is_ok() {}
+        let waits = ws::spawn(async move { another.send(b"last").await });
+        sleep(Duration::from_secs(1)).await;
+        assert!(!waits.is_finished());
+        let mut buffer = [0; 4];
+        while receiver.recv(&mut buffer).await? != 4 {}
+        assert_eq!((waits.await.unwrap()?, &buffer), (4, b"last"));
+        io::Result::Ok(())
+    });
     sim.try_run().unwrap();
 }

@@ -7,7 +7,13 @@ use std::{
     io,
     mem::MaybeUninit,
     net::Shutdown,
-    os::{fd::AsRawFd, unix::ffi::OsStrExt},
+    os::{
+        fd::AsRawFd,
+        unix::{
+            ffi::OsStrExt,
+            fs::{FileTypeExt, MetadataExt},
+        },
+    },
     path::PathBuf,
 };
 
@@ -242,5 +248,32 @@ impl World {
     pub(crate) fn unlink(&mut self, name: &str) {
         let removed = std::fs::remove_file(self.folder.join(name));
         self.say(&format!("unlink {name}"), removed);
+    }
+
+    /// Notes the type and the permissions of a file.
+    pub(crate) fn kind_of_file(&mut self, name: &str) {
+        let about = std::fs::symlink_metadata(self.folder.join(name));
+        let kind = about.map(|about| (about.file_type(), format!("{:o}", about.mode())));
+        let kind = kind.map(|(kind, mode)| (kind.is_socket(), kind.is_file(), mode));
+        self.say(&format!("file {name}"), kind);
+    }
+
+    /// Notes what is in the folder.
+    pub(crate) fn folder(&mut self) {
+        let entries = std::fs::read_dir(&self.folder).unwrap().map(Result::unwrap);
+        let names = entries.map(|one| (one.file_name(), one.file_type().unwrap().is_socket()));
+        let mut names: Vec<_> = names.collect();
+        names.sort();
+        self.say("folder", Ok(names));
+    }
+
+    pub(crate) fn rename(&mut self, from: &str, to: &str) {
+        let renamed = std::fs::rename(self.folder.join(from), self.folder.join(to));
+        self.say(&format!("rename {from} {to}"), renamed);
+    }
+
+    pub(crate) fn open(&mut self, name: &str) {
+        let opened = std::fs::File::open(self.folder.join(name)).map(drop);
+        self.say(&format!("open {name}"), opened);
     }
 }

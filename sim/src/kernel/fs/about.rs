@@ -6,7 +6,7 @@ use std::{ffi::CString, io, mem, ptr};
 use libc::{c_char, c_int, c_uint, c_void, mode_t, stat64, statx, statx_timestamp, timespec};
 
 use super::{
-    super::{answer, clock, files::Kind, is_ours, sockets::os},
+    super::{answer, clock, fails, files::Kind, is_ours, sockets::os, system::call},
     at, c_path, on_file,
 };
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
 
 const SECOND: i128 = 1_000_000_000;
 
-/// The major number of the device that disks are, and the owner of all files.
+/// The major number of the device that a disk is. The minor one is its host's.
 const DEVICE: c_uint = 259;
 
 /// What is known of what a descriptor stands for, and the number of its host.
@@ -28,7 +28,9 @@ fn of_descriptor(fd: c_int) -> io::Result<(About, usize)> {
         match &file.kind {
             Kind::File(_) if !host.up => Err(os(libc::EBADF)),
             Kind::File(open) => Ok((host.disk.about_open(open)?, file.host)),
-            Kind::Tcp(_) | Kind::Udp(_) => Ok((About::other(libc::S_IFSOCK), file.host)),
+            Kind::Tcp(_) | Kind::Udp(_) | Kind::Unix(_) => {
+                Ok((About::other(libc::S_IFSOCK | 0o777), file.host))
+            }
             _ => Ok((About::other(0), file.host)),
         }
     });
@@ -36,12 +38,12 @@ fn of_descriptor(fd: c_int) -> io::Result<(About, usize)> {
 }
 
 /// What a `stat` is told, or a path of the system's.
-type Found = Result<(About, usize), Option<CString>>;
+pub(super) type Found = Result<(About, usize), Option<CString>>;
 
 /// # Safety
 ///
 /// - The path is null, or ends with NUL and is valid for the time of the call.
-unsafe fn find(dir: c_int, path: *const c_char, flags: c_int) -> io::Result<Found> {
+pub(super) unsafe fn find(dir: c_int, path: *const c_char, flags: c_int) -> io::Result<Found> {
     // SAFETY: by contract.
     let is_empty = flags & libc::AT_EMPTY_PATH != 0 && (path.is_null() || unsafe { *path } == 0);
     if is_empty && dir != libc::AT_FDCWD {
@@ -101,7 +103,7 @@ unsafe extern "C" fn fstatat64(
     let found = unsafe { find(dir, path, flags) };
     let system = |dir: c_int, path: *const c_char| {
         // SAFETY: by the contract of libc. The kernel's structure is this one.
-        unsafe { libc::syscall(libc::SYS_newfstatat, dir, path, out, flags) as c_int }
+        unsafe { call()(libc::SYS_newfstatat, dir, path, out, flags) as c_int }
     };
     match found {
         Ok(Err(None)) => system(dir, path),
@@ -199,7 +201,7 @@ unsafe extern "C" fn stat_x(
     let found = unsafe { find(dir, path, flags) };
     let system = |dir: c_int, path: *const c_char| {
         // SAFETY: by the contract of libc.
-        unsafe { libc::syscall(libc::SYS_statx, dir, path, flags, mask, out) as c_int }
+        unsafe { call()(libc::SYS_statx, dir, path, flags, mask, out) as c_int }
     };
     match found {
         Ok(Err(None)) => system(dir, path),
@@ -217,9 +219,12 @@ unsafe extern "C" fn stat_x(
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn fchmod(fd: c_int, mode: mode_t) -> c_int {
+    if !is_ours(fd) && world::current_host().is_some() {
+        return fails(libc::EROFS);
+    }
     if !is_ours(fd) {
         // SAFETY: it takes no pointers.
-        return unsafe { libc::syscall(libc::SYS_fchmod, fd, mode) as c_int };
+        return unsafe { call()(libc::SYS_fchmod, fd, mode) as c_int };
     }
     answer(on_file(fd, libc::EINVAL, |disk, open| {
         let node = disk.node_of(open)?;
@@ -253,11 +258,14 @@ unsafe fn times(times: *const timespec) -> io::Result<[Option<i128>; 2]> {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn futimens(fd: c_int, new: *const timespec) -> c_int {
+pub(super) unsafe extern "C" fn futimens(fd: c_int, new: *const timespec) -> c_int {
+    if !is_ours(fd) && world::current_host().is_some() {
+        return fails(libc::EROFS);
+    }
     if !is_ours(fd) {
         let path = ptr::null::<c_char>();
         // SAFETY: by the contract of libc.
-        return unsafe { libc::syscall(libc::SYS_utimensat, fd, path, new, 0) as c_int };
+        return unsafe { call()(libc::SYS_utimensat, fd, path, new, 0) as c_int };
     }
     // SAFETY: by the contract of libc.
     answer(unsafe { times(new) }.and_then(|[accessed, modified]| {
@@ -270,7 +278,7 @@ unsafe extern "C" fn futimens(fd: c_int, new: *const timespec) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn utimensat(
+pub(super) unsafe extern "C" fn utimensat(
     dir: c_int,
     path: *const c_char,
     new: *const timespec,
@@ -279,7 +287,7 @@ unsafe extern "C" fn utimensat(
     // SAFETY: by the contract of libc.
     let Some(at) = (unsafe { at(dir, path) }) else {
         // SAFETY: by the contract of libc.
-        return unsafe { libc::syscall(libc::SYS_utimensat, dir, path, new, flags) as c_int };
+        return unsafe { call()(libc::SYS_utimensat, dir, path, new, flags) as c_int };
     };
     let follow = flags & libc::AT_SYMLINK_NOFOLLOW == 0;
     // SAFETY: by the contract of libc.

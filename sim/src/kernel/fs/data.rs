@@ -9,6 +9,7 @@ use super::{
     super::{
         answer, fails, is_ours, number,
         sockets::os,
+        system::call,
         transfer::{bytes_of, entries, one, scatter, write},
         transferred,
     },
@@ -65,7 +66,7 @@ fn place(at: off_t) -> io::Result<Option<u64>> {
 unsafe extern "C" fn pread(fd: c_int, out: *mut c_void, len: size_t, at: off_t) -> ssize_t {
     if !is_ours(fd) {
         // SAFETY: by the contract of libc.
-        return unsafe { libc::syscall(libc::SYS_pread64, fd, out, len, at) as ssize_t };
+        return unsafe { call()(libc::SYS_pread64, fd, out, len, at) as ssize_t };
     }
     // SAFETY: by the contract of libc.
     transferred(place(at).and_then(|at| unsafe { read_file(fd, &one(out, len), at) }))
@@ -81,7 +82,7 @@ unsafe extern "C" fn pread64(fd: c_int, out: *mut c_void, len: size_t, at: off_t
 unsafe extern "C" fn pwrite(fd: c_int, from: *const c_void, len: size_t, at: off_t) -> ssize_t {
     if !is_ours(fd) {
         // SAFETY: by the contract of libc.
-        return unsafe { libc::syscall(libc::SYS_pwrite64, fd, from, len, at) as ssize_t };
+        return unsafe { call()(libc::SYS_pwrite64, fd, from, len, at) as ssize_t };
     }
     // SAFETY: by the contract of libc.
     transferred(place(at).and_then(|at| unsafe { write_file(fd, &one(from, len), at) }))
@@ -97,7 +98,7 @@ unsafe extern "C" fn pwrite64(fd: c_int, from: *const c_void, len: size_t, at: o
 unsafe extern "C" fn preadv(fd: c_int, list: *const iovec, count: c_int, at: off_t) -> ssize_t {
     if !is_ours(fd) {
         // SAFETY: by the contract of libc. The last one is the upper half of the place.
-        return unsafe { libc::syscall(libc::SYS_preadv, fd, list, count, at, 0) as ssize_t };
+        return unsafe { call()(libc::SYS_preadv, fd, list, count, at, 0) as ssize_t };
     }
     // SAFETY: by the contract of libc.
     transferred(
@@ -115,7 +116,7 @@ unsafe extern "C" fn preadv64(fd: c_int, list: *const iovec, count: c_int, at: o
 unsafe extern "C" fn pwritev(fd: c_int, list: *const iovec, count: c_int, at: off_t) -> ssize_t {
     if !is_ours(fd) {
         // SAFETY: by the contract of libc. The last one is the upper half of the place.
-        return unsafe { libc::syscall(libc::SYS_pwritev, fd, list, count, at, 0) as ssize_t };
+        return unsafe { call()(libc::SYS_pwritev, fd, list, count, at, 0) as ssize_t };
     }
     // SAFETY: by the contract of libc.
     transferred(
@@ -133,7 +134,7 @@ unsafe extern "C" fn pwritev64(fd: c_int, list: *const iovec, count: c_int, at: 
 unsafe extern "C" fn lseek(fd: c_int, by: off_t, from: c_int) -> off_t {
     if !is_ours(fd) {
         // SAFETY: it takes no pointers.
-        return unsafe { libc::syscall(libc::SYS_lseek, fd, by, from) };
+        return unsafe { call()(libc::SYS_lseek, fd, by, from) };
     }
     let from = match from {
         libc::SEEK_SET => Seek::Start,
@@ -161,7 +162,7 @@ unsafe extern "C" fn lseek64(fd: c_int, by: off_t, from: c_int) -> off_t {
 unsafe extern "C" fn fsync(fd: c_int) -> c_int {
     if !is_ours(fd) {
         // SAFETY: it takes no pointers.
-        return unsafe { libc::syscall(libc::SYS_fsync, fd) as c_int };
+        return unsafe { call()(libc::SYS_fsync, fd) as c_int };
     }
     answer(on_file(fd, libc::EINVAL, |disk, open| disk.sync(open)))
 }
@@ -170,7 +171,7 @@ unsafe extern "C" fn fsync(fd: c_int) -> c_int {
 unsafe extern "C" fn fdatasync(fd: c_int) -> c_int {
     if !is_ours(fd) {
         // SAFETY: it takes no pointers.
-        return unsafe { libc::syscall(libc::SYS_fdatasync, fd) as c_int };
+        return unsafe { call()(libc::SYS_fdatasync, fd) as c_int };
     }
     answer(on_file(fd, libc::EINVAL, |disk, open| disk.sync(open)))
 }
@@ -180,7 +181,7 @@ unsafe extern "C" fn fdatasync(fd: c_int) -> c_int {
 unsafe extern "C" fn sync_file_range(fd: c_int, at: off_t, len: off_t, flags: c_uint) -> c_int {
     if !is_ours(fd) {
         // SAFETY: it takes no pointers.
-        return unsafe { libc::syscall(libc::SYS_sync_file_range, fd, at, len, flags) as c_int };
+        return unsafe { call()(libc::SYS_sync_file_range, fd, at, len, flags) as c_int };
     }
     answer(on_file(fd, libc::ESPIPE, |disk, open| {
         disk.node_of(open).map(drop)
@@ -191,7 +192,7 @@ unsafe extern "C" fn sync_file_range(fd: c_int, at: off_t, len: off_t, flags: c_
 unsafe extern "C" fn syncfs(fd: c_int) -> c_int {
     if !is_ours(fd) {
         // SAFETY: it takes no pointers.
-        return unsafe { libc::syscall(libc::SYS_syncfs, fd) as c_int };
+        return unsafe { call()(libc::SYS_syncfs, fd) as c_int };
     }
     answer(on_file(fd, libc::EBADF, |disk, _| {
         disk.sync_all();
@@ -203,7 +204,7 @@ unsafe extern "C" fn syncfs(fd: c_int) -> c_int {
 unsafe extern "C" fn sync() {
     if crate::world::current_host().is_none() {
         // SAFETY: it takes no pointers.
-        unsafe { libc::syscall(libc::SYS_sync) };
+        unsafe { call()(libc::SYS_sync) };
         return;
     }
     // It has no answer: after a crash it does nothing.
@@ -219,7 +220,7 @@ unsafe extern "C" fn sync() {
 unsafe extern "C" fn ftruncate(fd: c_int, len: off_t) -> c_int {
     if !is_ours(fd) {
         // SAFETY: it takes no pointers.
-        return unsafe { libc::syscall(libc::SYS_ftruncate, fd, len) as c_int };
+        return unsafe { call()(libc::SYS_ftruncate, fd, len) as c_int };
     }
     answer(on_file(fd, libc::EINVAL, |disk, open| {
         disk.set_len(open, len)
@@ -236,7 +237,7 @@ unsafe extern "C" fn ftruncate64(fd: c_int, len: off_t) -> c_int {
 unsafe extern "C" fn fallocate(fd: c_int, mode: c_int, at: off_t, len: off_t) -> c_int {
     if !is_ours(fd) {
         // SAFETY: it takes no pointers.
-        return unsafe { libc::syscall(libc::SYS_fallocate, fd, mode, at, len) as c_int };
+        return unsafe { call()(libc::SYS_fallocate, fd, mode, at, len) as c_int };
     }
     answer(on_file(fd, libc::ESPIPE, |disk, open| {
         disk.allocate(open, mode, at, len)
@@ -253,7 +254,7 @@ unsafe extern "C" fn fallocate64(fd: c_int, mode: c_int, at: off_t, len: off_t) 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn posix_fallocate(fd: c_int, at: off_t, len: off_t) -> c_int {
     if !is_ours(fd) {
-        let system = super::system!(c"posix_fallocate": fn(c_int, off_t, off_t) -> c_int);
+        let system = super::system!(posix_fallocate: fn(c_int, off_t, off_t) -> c_int);
         // SAFETY: it takes no pointers.
         return unsafe { system(fd, at, len) };
     }
@@ -273,7 +274,7 @@ unsafe extern "C" fn posix_fallocate64(fd: c_int, at: off_t, len: off_t) -> c_in
 #[unsafe(no_mangle)]
 unsafe extern "C" fn posix_fadvise(fd: c_int, at: off_t, len: off_t, advice: c_int) -> c_int {
     if !is_ours(fd) {
-        let system = super::system!(c"posix_fadvise": fn(c_int, off_t, off_t, c_int) -> c_int);
+        let system = super::system!(posix_fadvise: fn(c_int, off_t, off_t, c_int) -> c_int);
         // SAFETY: it takes no pointers.
         return unsafe { system(fd, at, len, advice) };
     }
@@ -284,7 +285,7 @@ unsafe extern "C" fn posix_fadvise(fd: c_int, at: off_t, len: off_t, advice: c_i
 unsafe extern "C" fn flock(fd: c_int, command: c_int) -> c_int {
     if !is_ours(fd) {
         // SAFETY: it takes no pointers.
-        return unsafe { libc::syscall(libc::SYS_flock, fd, command) as c_int };
+        return unsafe { call()(libc::SYS_flock, fd, command) as c_int };
     }
     let done = on_file(fd, libc::EBADF, |disk, open| disk.lock(open, command));
     answer(match done {
@@ -300,17 +301,53 @@ unsafe extern "C" fn flock(fd: c_int, command: c_int) -> c_int {
 
 // --- from one descriptor to another ---
 
-/// Reads at a place that the caller keeps, or else at the file's position.
+/// The place that the caller of a copy keeps. None is the file's position.
 ///
 /// # Safety
 ///
-/// - The place is null or valid for reads.
-unsafe fn kept(place: *const off_t) -> io::Result<Option<u64>> {
-    if place.is_null() {
+/// - `at` is null or valid for reads.
+unsafe fn kept(at: *const off_t) -> io::Result<Option<u64>> {
+    if at.is_null() {
         return Ok(None);
     }
     // SAFETY: by contract.
-    self::place(unsafe { *place })
+    place(unsafe { *at })
+}
+
+/// What a copy reads: the bytes at a place that the caller keeps, or else at the file's position,
+/// which stays where it is until they are written.
+///
+/// # Safety
+///
+/// - `at` is null or valid for reads.
+unsafe fn ahead(from: c_int, at: *const off_t, len: size_t) -> io::Result<Vec<u8>> {
+    // SAFETY: by contract.
+    let kept = unsafe { kept(at)? };
+    on_file(from, libc::EINVAL, |disk, open| {
+        let start = disk.seek(open, Seek::Current, 0)?;
+        let rest = disk.about_open(open)?.len as usize;
+        let mut all = vec![0; len.min(AT_ONCE).min(rest.max(1))];
+        let len = disk.read(open, &mut all, Some(kept.unwrap_or(start)))?;
+        all.truncate(len);
+        Ok(all)
+    })
+}
+
+/// Moves the place of a copy, which is the caller's or the file's, behind what was written.
+///
+/// # Safety
+///
+/// - `at` is null or valid for reads and writes.
+unsafe fn moves(from: c_int, at: *mut off_t, written: usize) {
+    if at.is_null() {
+        let moved = on_file(from, libc::EINVAL, |disk, open| {
+            disk.seek(open, Seek::Current, written as i64)
+        });
+        moved.expect("it was read just now");
+    } else {
+        // SAFETY: by contract.
+        unsafe { *at += written as off_t };
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -326,7 +363,7 @@ unsafe extern "C" fn copy_file_range(
         // SAFETY: by the contract of libc.
         return unsafe {
             let number = libc::SYS_copy_file_range;
-            libc::syscall(number, from, from_at, to, to_at, len, flags) as ssize_t
+            call()(number, from, from_at, to, to_at, len, flags) as ssize_t
         };
     }
     if !is_ours(from) || !is_ours(to) {
@@ -335,31 +372,18 @@ unsafe extern "C" fn copy_file_range(
     }
     let copy = || {
         // SAFETY: by the contract of libc.
-        let (read_at, write_at) = unsafe { (kept(from_at)?, kept(to_at)?) };
-        let bytes = on_file(from, libc::EINVAL, |disk, open| {
-            let rest = disk.about_open(open)?.len as usize;
-            let mut all = vec![0; len.min(AT_ONCE).min(rest.max(1))];
-            let len = disk.read(open, &mut all, read_at)?;
-            all.truncate(len);
-            Ok(all)
-        })?;
+        let (bytes, kept) = unsafe { (ahead(from, from_at, len)?, kept(to_at)?) };
         let written = on_file(to, libc::EINVAL, |disk, open| {
             if open.flags & libc::O_APPEND != 0 {
                 return Err(os(libc::EBADF));
             }
-            disk.write(open, &bytes, write_at)
+            disk.write(open, &bytes, kept)
         })?;
-        // What was read and not written is read again.
-        let back = written as i64 - bytes.len() as i64;
-        if read_at.is_none() && back != 0 {
-            on_file(from, libc::EINVAL, |disk, open| {
-                disk.seek(open, Seek::Current, back)
-            })?;
-        }
-        for place in [from_at, to_at] {
-            if !place.is_null() {
-                // SAFETY: by the contract of libc.
-                unsafe { *place += written as off_t };
+        // SAFETY: by the contract of libc.
+        unsafe {
+            moves(from, from_at, written);
+            if !to_at.is_null() {
+                *to_at += written as off_t;
             }
         }
         Ok(written)
@@ -371,38 +395,22 @@ unsafe extern "C" fn copy_file_range(
 unsafe extern "C" fn sendfile(to: c_int, from: c_int, at: *mut off_t, len: size_t) -> ssize_t {
     if !is_ours(from) && !is_ours(to) {
         // SAFETY: by the contract of libc.
-        return unsafe { libc::syscall(libc::SYS_sendfile, to, from, at, len) as ssize_t };
+        return unsafe { call()(libc::SYS_sendfile, to, from, at, len) as ssize_t };
     }
     if !is_ours(from) {
         // Callers read and write then.
         return fails(libc::EINVAL) as ssize_t;
     }
-    let read = || {
-        // SAFETY: by the contract of libc.
-        let read_at = unsafe { kept(at)? };
-        on_file(from, libc::EINVAL, |disk, open| {
-            let start = disk.seek(open, Seek::Current, 0)?;
-            let rest = disk.about_open(open)?.len as usize;
-            let mut all = vec![0; len.min(AT_ONCE).min(rest.max(1))];
-            let len = disk.read(open, &mut all, Some(read_at.unwrap_or(start)))?;
-            all.truncate(len);
-            Ok(all)
-        })
-    };
-    let bytes = match read() {
+    // SAFETY: by the contract of libc.
+    let bytes = match unsafe { ahead(from, at, len) } {
         Ok(bytes) => bytes,
         Err(error) => return fails(number(&error)) as ssize_t,
     };
     // SAFETY: the bytes are valid for reads.
     let written = unsafe { write(to, bytes.as_ptr().cast(), bytes.len()) };
-    if written > 0 && at.is_null() {
-        let moved = on_file(from, libc::EINVAL, |disk, open| {
-            disk.seek(open, Seek::Current, written as i64)
-        });
-        moved.expect("it was read just now");
-    } else if written > 0 {
+    if written > 0 {
         // SAFETY: by the contract of libc.
-        unsafe { *at += written as off_t };
+        unsafe { moves(from, at, written as usize) };
     }
     written
 }
@@ -429,7 +437,7 @@ unsafe extern "C" fn mmap(
     // SAFETY: by the contract of libc.
     unsafe {
         let number = libc::SYS_mmap;
-        libc::syscall(number, at, len, protection, flags, fd, from) as *mut c_void
+        call()(number, at, len, protection, flags, fd, from) as *mut c_void
     }
 }
 

@@ -8,7 +8,7 @@
 
 use std::{mem, ptr};
 
-use libc::{DIR, c_char, c_int, c_void, dirent64};
+use libc::{DIR, c_char, c_int, c_long, c_void, dirent64};
 
 use super::{
     super::{descriptors::close, fails, is_ours, number},
@@ -54,7 +54,7 @@ fn new(fd: c_int) -> *mut DIR {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn opendir(path: *const c_char) -> *mut DIR {
     let system = |path: *const c_char| {
-        let opendir = super::system!(c"opendir": fn(*const c_char) -> *mut DIR);
+        let opendir = super::system!(opendir: fn(*const c_char) -> *mut DIR);
         // SAFETY: by the contract of libc.
         unsafe { opendir(path) }
     };
@@ -80,7 +80,7 @@ unsafe extern "C" fn opendir(path: *const c_char) -> *mut DIR {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn fdopendir(fd: c_int) -> *mut DIR {
     if !is_ours(fd) {
-        let fdopendir = super::system!(c"fdopendir": fn(c_int) -> *mut DIR);
+        let fdopendir = super::system!(fdopendir: fn(c_int) -> *mut DIR);
         // SAFETY: it takes no pointers.
         return unsafe { fdopendir(fd) };
     }
@@ -129,7 +129,7 @@ unsafe extern "C" fn readdir64(dir: *mut DIR) -> *mut dirent64 {
     match unsafe { stream(dir) } {
         Some(stream) => stream.read(),
         None => {
-            let readdir = super::system!(c"readdir64": fn(*mut DIR) -> *mut dirent64);
+            let readdir = super::system!(readdir64: fn(*mut DIR) -> *mut dirent64);
             // SAFETY: by the contract of libc.
             unsafe { readdir(dir) }
         }
@@ -152,7 +152,7 @@ unsafe extern "C" fn readdir64_r(
     // SAFETY: by the contract of libc.
     let Some(stream) = (unsafe { stream(dir) }) else {
         let readdir = super::system!(
-            c"readdir64_r": fn(*mut DIR, *mut dirent64, *mut *mut dirent64) -> c_int
+            readdir64_r: fn(*mut DIR, *mut dirent64, *mut *mut dirent64) -> c_int
         );
         // SAFETY: by the contract of libc.
         return unsafe { readdir(dir, entry, out) };
@@ -170,13 +170,50 @@ unsafe extern "C" fn readdir64_r(
     0
 }
 
+/// On 64 bit systems it is `readdir64_r`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn readdir_r(
+    dir: *mut DIR,
+    entry: *mut dirent64,
+    out: *mut *mut dirent64,
+) -> c_int {
+    // SAFETY: by the contract of libc.
+    unsafe { readdir64_r(dir, entry, out) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn telldir(dir: *mut DIR) -> c_long {
+    // SAFETY: by the contract of libc.
+    match unsafe { stream(dir) } {
+        Some(stream) => stream.next as c_long,
+        None => {
+            let telldir = super::system!(telldir: fn(*mut DIR) -> c_long);
+            // SAFETY: by the contract of libc.
+            unsafe { telldir(dir) }
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn seekdir(dir: *mut DIR, place: c_long) {
+    // SAFETY: by the contract of libc.
+    match unsafe { stream(dir) } {
+        Some(stream) => stream.next = usize::try_from(place).unwrap_or(0),
+        None => {
+            let seekdir = super::system!(seekdir: fn(*mut DIR, c_long) -> ());
+            // SAFETY: by the contract of libc.
+            unsafe { seekdir(dir, place) };
+        }
+    }
+}
+
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rewinddir(dir: *mut DIR) {
     // SAFETY: by the contract of libc.
     match unsafe { stream(dir) } {
         Some(stream) => (stream.entries, stream.next) = (None, 0),
         None => {
-            let rewinddir = super::system!(c"rewinddir": fn(*mut DIR) -> ());
+            let rewinddir = super::system!(rewinddir: fn(*mut DIR) -> ());
             // SAFETY: by the contract of libc.
             unsafe { rewinddir(dir) };
         }
@@ -189,7 +226,7 @@ unsafe extern "C" fn dirfd(dir: *mut DIR) -> c_int {
     match unsafe { stream(dir) } {
         Some(stream) => stream.fd,
         None => {
-            let dirfd = super::system!(c"dirfd": fn(*mut DIR) -> c_int);
+            let dirfd = super::system!(dirfd: fn(*mut DIR) -> c_int);
             // SAFETY: by the contract of libc.
             unsafe { dirfd(dir) }
         }
@@ -200,7 +237,7 @@ unsafe extern "C" fn dirfd(dir: *mut DIR) -> c_int {
 unsafe extern "C" fn closedir(dir: *mut DIR) -> c_int {
     // SAFETY: by the contract of libc.
     let Some(stream) = (unsafe { stream(dir) }) else {
-        let closedir = super::system!(c"closedir": fn(*mut DIR) -> c_int);
+        let closedir = super::system!(closedir: fn(*mut DIR) -> c_int);
         // SAFETY: by the contract of libc.
         return unsafe { closedir(dir) };
     };
@@ -218,6 +255,9 @@ pub(super) const PART: &[*const c_void] = &[
     readdir as *const c_void,
     readdir64 as *const c_void,
     readdir64_r as *const c_void,
+    readdir_r as *const c_void,
+    telldir as *const c_void,
+    seekdir as *const c_void,
     rewinddir as *const c_void,
     dirfd as *const c_void,
     closedir as *const c_void,

@@ -6,7 +6,7 @@ use std::{io, ptr};
 use libc::{c_char, c_int, c_uint, c_void, mode_t, off_t, size_t, ssize_t};
 
 use super::{
-    super::{answer, fails, number, sockets::os, transferred, unix},
+    super::{answer, fails, number, sockets::os, system::call, transferred},
     UMASK, at, c_path,
     open::give,
 };
@@ -16,7 +16,7 @@ unsafe extern "C" fn mkdirat(dir: c_int, path: *const c_char, mode: mode_t) -> c
     // SAFETY: by the contract of libc.
     let Some(at) = (unsafe { at(dir, path) }) else {
         // SAFETY: by the contract of libc.
-        return unsafe { libc::syscall(libc::SYS_mkdirat, dir, path, mode) as c_int };
+        return unsafe { call()(libc::SYS_mkdirat, dir, path, mode) as c_int };
     };
     let mode = mode & 0o1777 & !UMASK;
     answer(at.on(|disk, start, path| disk.make_folder(start, path, mode)))
@@ -33,11 +33,8 @@ unsafe extern "C" fn unlinkat(dir: c_int, path: *const c_char, flags: c_int) -> 
     // SAFETY: by the contract of libc.
     let Some(at) = (unsafe { at(dir, path) }) else {
         // SAFETY: by the contract of libc.
-        return unsafe { libc::syscall(libc::SYS_unlinkat, dir, path, flags) as c_int };
+        return unsafe { call()(libc::SYS_unlinkat, dir, path, flags) as c_int };
     };
-    if flags == 0 && unix::unlink(at.path) {
-        return 0;
-    }
     answer(at.on(|disk, start, path| match flags {
         0 => disk.unlink(start, path),
         libc::AT_REMOVEDIR => disk.remove_folder(start, path),
@@ -68,9 +65,7 @@ unsafe extern "C" fn renameat2(
     // SAFETY: by the contract of libc.
     let (Some(old), Some(new)) = (unsafe { (at(from_dir, from), at(to_dir, to)) }) else {
         // SAFETY: by the contract of libc.
-        return unsafe {
-            libc::syscall(libc::SYS_renameat2, from_dir, from, to_dir, to, flags) as c_int
-        };
+        return unsafe { call()(libc::SYS_renameat2, from_dir, from, to_dir, to, flags) as c_int };
     };
     answer(old.on_two(&new, |disk, from, to| disk.rename(from, to, flags)))
 }
@@ -103,9 +98,7 @@ unsafe extern "C" fn linkat(
     // SAFETY: by the contract of libc.
     let (Some(old), Some(new)) = (unsafe { (at(from_dir, from), at(to_dir, to)) }) else {
         // SAFETY: by the contract of libc.
-        return unsafe {
-            libc::syscall(libc::SYS_linkat, from_dir, from, to_dir, to, flags) as c_int
-        };
+        return unsafe { call()(libc::SYS_linkat, from_dir, from, to_dir, to, flags) as c_int };
     };
     let follow = flags & libc::AT_SYMLINK_FOLLOW != 0;
     answer(old.on_two(&new, |disk, from, to| disk.link(from, to, follow)))
@@ -122,7 +115,7 @@ unsafe extern "C" fn symlinkat(target: *const c_char, dir: c_int, path: *const c
     // SAFETY: by the contract of libc.
     let (Some(to), Some(at)) = (unsafe { (at(libc::AT_FDCWD, target), at(dir, path)) }) else {
         // SAFETY: by the contract of libc.
-        return unsafe { libc::syscall(libc::SYS_symlinkat, target, dir, path) as c_int };
+        return unsafe { call()(libc::SYS_symlinkat, target, dir, path) as c_int };
     };
     answer(at.on(|disk, start, path| disk.symlink(to.path, start, path)))
 }
@@ -138,7 +131,7 @@ unsafe extern "C" fn truncate(path: *const c_char, len: off_t) -> c_int {
     // SAFETY: by the contract of libc.
     let Some(at) = (unsafe { at(libc::AT_FDCWD, path) }) else {
         // SAFETY: by the contract of libc.
-        return unsafe { libc::syscall(libc::SYS_truncate, path, len) as c_int };
+        return unsafe { call()(libc::SYS_truncate, path, len) as c_int };
     };
     answer(at.on(|disk, start, path| disk.truncate(start, path, len)))
 }
@@ -160,7 +153,7 @@ unsafe extern "C" fn readlinkat(
 ) -> ssize_t {
     let system = |dir: c_int, path: *const c_char| {
         // SAFETY: by the contract of libc.
-        unsafe { libc::syscall(libc::SYS_readlinkat, dir, path, out, size) as ssize_t }
+        unsafe { call()(libc::SYS_readlinkat, dir, path, out, size) as ssize_t }
     };
     // SAFETY: by the contract of libc.
     let at = match unsafe { at(dir, path) } {
@@ -194,7 +187,7 @@ unsafe extern "C" fn readlink(path: *const c_char, out: *mut c_char, size: size_
 #[unsafe(no_mangle)]
 unsafe extern "C" fn realpath(path: *const c_char, out: *mut c_char) -> *mut c_char {
     let system = |path: *const c_char| {
-        let realpath = super::system!(c"realpath": fn(*const c_char, *mut c_char) -> *mut c_char);
+        let realpath = super::system!(realpath: fn(*const c_char, *mut c_char) -> *mut c_char);
         // SAFETY: by the contract of libc.
         unsafe { realpath(path, out) }
     };
@@ -216,8 +209,10 @@ unsafe extern "C" fn realpath(path: *const c_char, out: *mut c_char) -> *mut c_c
 #[unsafe(no_mangle)]
 unsafe extern "C" fn faccessat(dir: c_int, path: *const c_char, how: c_int, flags: c_int) -> c_int {
     let system = |dir: c_int, path: *const c_char| {
+        // The call of this name takes no flags.
+        let system = super::system!(faccessat: fn(c_int, *const c_char, c_int, c_int) -> c_int);
         // SAFETY: by the contract of libc.
-        unsafe { libc::syscall(libc::SYS_faccessat, dir, path, how) as c_int }
+        unsafe { system(dir, path, how, flags) }
     };
     // SAFETY: by the contract of libc.
     let at = match unsafe { at(dir, path) } {
@@ -251,7 +246,7 @@ unsafe extern "C" fn fchmodat(
 ) -> c_int {
     // SAFETY: by the contract of libc.
     let Some(at) = (unsafe { at(dir, path) }) else {
-        let system = super::system!(c"fchmodat": fn(c_int, *const c_char, mode_t, c_int) -> c_int);
+        let system = super::system!(fchmodat: fn(c_int, *const c_char, mode_t, c_int) -> c_int);
         // SAFETY: by the contract of libc.
         return unsafe { system(dir, path, mode, flags) };
     };

@@ -1,12 +1,16 @@
 //! How files are opened, and the current folder.
 #![allow(unsafe_code)]
 
-use std::{ffi::CString, io, ptr, sync::OnceLock};
+use std::{
+    ffi::{CStr, CString},
+    io, mem, ptr,
+    sync::OnceLock,
+};
 
 use libc::{c_char, c_int, c_void, mode_t, size_t};
 
 use super::{
-    super::{answer, fails, files::Kind, is_ours, number, sockets::os},
+    super::{answer, fails, files::Kind, is_ours, number, sockets::os, system::call},
     At, UMASK, at, c_path, on_disk, on_file,
 };
 use crate::disk::Opened;
@@ -20,7 +24,7 @@ fn program() -> &'static [u8] {
         // SAFETY: there is room for as many bytes.
         let len = unsafe {
             let place = path.as_mut_ptr();
-            libc::syscall(
+            call()(
                 libc::SYS_readlinkat,
                 libc::AT_FDCWD,
                 link,
@@ -33,20 +37,75 @@ fn program() -> &'static [u8] {
     })
 }
 
-/// Opens a file of a host's disk. A path of the system's comes back as an error.
-fn open_here(at: &At<'_>, flags: c_int, mode: mode_t) -> io::Result<Result<c_int, CString>> {
+/// Opens a path for a host.
+fn open_here(at: &At<'_>, flags: c_int, mode: mode_t) -> io::Result<c_int> {
     let only_reads = flags & (libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC) == 0;
     if only_reads && at.path == program() {
-        return Ok(Err(c_path(at.path.to_vec())));
+        return open_system(libc::AT_FDCWD, &c_path(at.path.to_vec()), flags);
     }
+    match open_on_disk(at, flags, mode)? {
+        Place::Here(fd) => Ok(fd),
+        Place::System(path) => open_system(libc::AT_FDCWD, &path, flags),
+        Place::Device(path) => open_device(&path, flags),
+    }
+}
+
+/// What a path leads to.
+enum Place {
+    /// A file that was opened.
+    Here(c_int),
+    System(CString),
+    Device(CString),
+}
+
+fn open_on_disk(at: &At<'_>, flags: c_int, mode: mode_t) -> io::Result<Place> {
     on_disk(|world, host| {
+        world.files.have_room(1)?;
         let start = at.start(world, host)?;
         let disk = world.disk_of(host);
         match disk.open(start, at.path, flags, mode & 0o7777 & !UMASK)? {
-            Opened::Here(open) => Ok(Ok(world.files.open(host, Kind::File(open), false))),
-            Opened::System(path) => Ok(Err(c_path(path))),
+            Opened::Here(open) => Ok(Place::Here(world.files.open(host, Kind::File(open), false))),
+            Opened::System(path) => Ok(Place::System(c_path(path))),
+            Opened::Device(path) => Ok(Place::Device(c_path(path))),
         }
     })
+}
+
+/// Opens a file that is there already.
+fn open_system(dir: c_int, path: &CStr, flags: c_int) -> io::Result<c_int> {
+    // SAFETY: the path ends with NUL.
+    let fd = unsafe { call()(libc::SYS_openat, dir, path.as_ptr(), flags, 0) };
+    match fd {
+        -1 => Err(io::Error::last_os_error()),
+        fd => Ok(fd as c_int),
+    }
+}
+
+/// Opens a device for a write, or a pipe that stands for one. Anything else is `EROFS`, such as the
+/// file that standard output goes to.
+fn open_device(path: &CStr, flags: c_int) -> io::Result<c_int> {
+    if flags & libc::O_CREAT != 0 && flags & libc::O_EXCL != 0 {
+        return Err(os(libc::EROFS));
+    }
+    let fd = match open_system(
+        libc::AT_FDCWD,
+        path,
+        flags & !(libc::O_CREAT | libc::O_TRUNC),
+    ) {
+        Err(_) if flags & libc::O_CREAT != 0 => return Err(os(libc::EROFS)),
+        opened => opened?,
+    };
+    // SAFETY: plain data.
+    let mut about: libc::stat64 = unsafe { mem::zeroed() };
+    // SAFETY: there is room for it.
+    let known = unsafe { libc::fstat64(fd, &raw mut about) };
+    let kind = about.st_mode & libc::S_IFMT;
+    if known == 0 && matches!(kind, libc::S_IFCHR | libc::S_IFIFO) {
+        return Ok(fd);
+    }
+    // SAFETY: it was opened here, and nobody else has it.
+    unsafe { libc::close(fd) };
+    Err(os(libc::EROFS))
 }
 
 #[unsafe(no_mangle)]
@@ -56,27 +115,21 @@ pub(super) unsafe extern "C" fn openat(
     flags: c_int,
     mode: mode_t,
 ) -> c_int {
-    let system = |dir: c_int, path: *const c_char| {
-        // SAFETY: by the contract of libc.
-        unsafe { libc::syscall(libc::SYS_openat, dir, path, flags, mode) as c_int }
-    };
     // SAFETY: by the contract of libc.
     let Some(at) = (unsafe { at(dir, path) }) else {
-        return system(dir, path);
+        // SAFETY: by the contract of libc.
+        return unsafe { call()(libc::SYS_openat, dir, path, flags, mode) as c_int };
     };
-    if at.is_systems() {
-        let reads = flags & (libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC) == 0;
-        return if reads {
-            system(dir, path)
-        } else {
-            fails(libc::EROFS)
-        };
-    }
-    match open_here(&at, flags, mode) {
-        Ok(Ok(fd)) => fd,
-        Ok(Err(path)) => system(libc::AT_FDCWD, path.as_ptr()),
-        Err(error) => fails(number(&error)),
-    }
+    let opened = if !at.is_systems() {
+        open_here(&at, flags, mode)
+    } else if flags & (libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC) != 0 {
+        Err(os(libc::EROFS))
+    } else if at.leads_out() {
+        Err(os(libc::EACCES))
+    } else {
+        open_system(dir, &c_path(at.path.to_vec()), flags)
+    };
+    opened.unwrap_or_else(|error| fails(number(&error)))
 }
 
 #[unsafe(no_mangle)]
@@ -122,7 +175,7 @@ unsafe extern "C" fn chdir(path: *const c_char) -> c_int {
     // SAFETY: by the contract of libc.
     let Some(at) = (unsafe { at(libc::AT_FDCWD, path) }) else {
         // SAFETY: by the contract of libc.
-        return unsafe { libc::syscall(libc::SYS_chdir, path) as c_int };
+        return unsafe { call()(libc::SYS_chdir, path) as c_int };
     };
     answer(
         at.on(|disk, start, path| match disk.look(start, path, true)? {
@@ -137,7 +190,7 @@ unsafe extern "C" fn chdir(path: *const c_char) -> c_int {
 unsafe extern "C" fn fchdir(fd: c_int) -> c_int {
     if !is_ours(fd) {
         // SAFETY: it takes no pointers.
-        return unsafe { libc::syscall(libc::SYS_fchdir, fd) as c_int };
+        return unsafe { call()(libc::SYS_fchdir, fd) as c_int };
     }
     answer(on_file(fd, libc::ENOTDIR, |disk, open| {
         let node = disk.folder_of(open)?;
@@ -148,7 +201,7 @@ unsafe extern "C" fn fchdir(fd: c_int) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn getcwd(out: *mut c_char, size: size_t) -> *mut c_char {
     if crate::world::current_host().is_none() {
-        let system = super::system!(c"getcwd": fn(*mut c_char, size_t) -> *mut c_char);
+        let system = super::system!(getcwd: fn(*mut c_char, size_t) -> *mut c_char);
         // SAFETY: by the contract of libc.
         return unsafe { system(out, size) };
     }
@@ -174,6 +227,12 @@ unsafe extern "C" fn getcwd(out: *mut c_char, size: size_t) -> *mut c_char {
         fails(error);
         return ptr::null_mut();
     }
+    let out = if out.is_null() && size > 0 {
+        // SAFETY: the length is not zero.
+        unsafe { libc::malloc(size).cast() }
+    } else {
+        out
+    };
     // SAFETY: by the contract of libc, or as many bytes as were allocated.
     unsafe { give(out, bytes) }
 }
