@@ -6,31 +6,13 @@
 #[path = "../tests/support/mod.rs"]
 mod support;
 
-use std::{env, thread, time::Instant};
+use std::{env, time::Instant};
 
 use kv::bug::Bug;
 use support::cluster;
 
 /// A run that takes so many steps does not end.
 const STEPS: u64 = 3_000_000;
-
-/// What does not fit together in the run of a seed.
-fn failure(seed: u64, bug: Bug) -> Option<String> {
-    // A fresh thread, since hash maps of a thread share their keys.
-    let run = move || {
-        let sim = ws_sim::Sim::builder().seed(seed).event_limit(STEPS).build();
-        cluster::run(&sim, bug).err()
-    };
-    let run = thread::Builder::new()
-        .name(format!("seed {seed}"))
-        .spawn(run);
-    let begin = Instant::now();
-    let run = run.expect("the system has a thread").join();
-    if env::var("KV_TIMES").is_ok() {
-        eprintln!("seed {seed}: {:?}", begin.elapsed());
-    }
-    run.unwrap_or_else(|_| Some("a panic".to_owned()))
-}
 
 fn main() {
     let mut words = env::args().skip(1);
@@ -41,7 +23,7 @@ fn main() {
     let bugs = Bug::ALL.into_iter().chain([Bug::None]);
     for bug in bugs.filter(|bug| only.as_ref().is_none_or(|only| *only == format!("{bug:?}"))) {
         let begin = Instant::now();
-        let found = (0..seeds).find_map(|seed| Some((seed, failure(seed, bug)?)));
+        let found = (0..seeds).find_map(|seed| Some((seed, cluster::failure(seed, bug, STEPS)?)));
         let time = begin.elapsed();
         match found {
             Some((seed, text)) => {

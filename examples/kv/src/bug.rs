@@ -7,11 +7,12 @@ pub enum Bug {
     /// No mistake.
     #[default]
     None,
-    /// The vote is answered before it is on the disk.
+    /// The vote is answered before its name is on the disk: an old vote may come back.
     VoteNotSynced,
     /// The log is acknowledged before it is on the disk: an fsync was left out.
     LogNotSynced,
-    /// A snapshot counts as saved, and the log before it is deleted, before it is on the disk.
+    /// A snapshot counts as saved, and the log before it is deleted, a second before it is on the
+    /// disk.
     SnapshotNotSynced,
     /// A node reads what it has if it believes that it leads, and asks nobody.
     ReadsFromOldLeader,
@@ -20,7 +21,7 @@ pub enum Bug {
     LeaseByCalendar,
     /// A request that a client asks again is done again.
     AppliedTwice,
-    /// A write is visible to reads before a majority has it.
+    /// Reads see a write before a majority has it.
     AppliedBeforeCommit,
     /// A snapshot leaves out which requests of the clients were done.
     SnapshotForgetsClients,
@@ -33,11 +34,13 @@ pub enum Bug {
     LostWakeUp,
     /// A node without a leader asks again and again for one, and lets no time pass.
     UnboundedRetry,
+    /// A file gets its name before its bytes are on the disk.
+    RenamedBeforeSync,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::VoteNotSynced,
         Self::LogNotSynced,
         Self::SnapshotNotSynced,
@@ -50,5 +53,6 @@ impl Bug {
         Self::CommitForgotten,
         Self::LostWakeUp,
         Self::UnboundedRetry,
+        Self::RenamedBeforeSync,
     ];
 }

@@ -14,6 +14,7 @@ use std::{
     io::{self, Cursor},
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use openraft::{
@@ -21,12 +22,13 @@ use openraft::{
     StorageError, StorageIOError, StoredMembership, storage::RaftStateMachine,
 };
 use serde::{Deserialize, Serialize};
+use tokio::{sync, time::sleep};
 
 use crate::{
     NodeId, Types,
     api::{Answer, Command, Op},
     bug::Bug,
-    files::{self, Fsync},
+    files::{self, Steps},
 };
 
 type StorageResult<T> = Result<T, StorageError<NodeId>>;
@@ -42,8 +44,10 @@ struct Shared {
     folder: PathBuf,
     bug: Bug,
     state: Mutex<State>,
+    /// What reads see of writes that no majority has: [`Bug::AppliedBeforeCommit`].
+    early: Mutex<BTreeMap<String, u64>>,
     /// Held while the file changes, so that no older snapshot follows a newer one.
-    saving: Mutex<()>,
+    saving: sync::Mutex<()>,
 }
 
 /// What all nodes agree on.
@@ -97,8 +101,8 @@ impl Machine {
     /// # Errors
     ///
     /// What the system says.
-    pub fn open(folder: PathBuf, bug: Bug) -> io::Result<Self> {
-        let state = match files::read(&folder, "snapshot")? {
+    pub async fn open(folder: PathBuf, bug: Bug) -> io::Result<Self> {
+        let state = match files::read(&folder, "snapshot").await? {
             Some(bytes) => serde_json::from_slice::<Saved>(&bytes)?.state,
             None => State::default(),
         };
@@ -106,16 +110,12 @@ impl Machine {
             folder,
             bug,
             state: Mutex::new(state),
-            saving: Mutex::default(),
+            early: Mutex::default(),
+            saving: sync::Mutex::default(),
         };
         Ok(Self {
             shared: Arc::new(shared),
         })
-    }
-
-    fn saving(&self) -> MutexGuard<'_, ()> {
-        let saving = self.shared.saving.lock();
-        saving.unwrap_or_else(PoisonError::into_inner)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -123,34 +123,42 @@ impl Machine {
         state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn early(&self) -> MutexGuard<'_, BTreeMap<String, u64>> {
+        let early = &self.shared.early;
+        early.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The value of a key, as this node knows it.
     pub fn value(&self, key: &str) -> Option<u64> {
-        self.state().values.get(key).copied()
+        let early = self.early().get(key).copied();
+        early.or_else(|| self.state().values.get(key).copied())
     }
 
-    /// Does a request before raft has it: [`Bug::AppliedBeforeCommit`].
+    /// Lets reads see a write before raft has it: [`Bug::AppliedBeforeCommit`].
     pub fn apply_early(&self, command: &Command) {
-        let mut state = self.state();
-        let clients = state.clients.clone();
-        state.apply(command, Bug::None);
-        state.clients = clients;
+        if let Op::Write(value) = command.op {
+            self.early().insert(command.key.clone(), value);
+        }
     }
 
-    fn save(&self, saved: &Saved) -> io::Result<Vec<u8>> {
-        let bytes = serde_json::to_vec(saved)?;
-        let sync = if self.shared.bug == Bug::SnapshotNotSynced {
-            Fsync::No
-        } else {
-            Fsync::Yes
-        };
-        files::replace(&self.shared.folder, "snapshot", &bytes, sync)?;
-        Ok(bytes)
+    async fn save(&self, bytes: Vec<u8>) -> io::Result<()> {
+        let steps = Steps::with(self.shared.bug);
+        let shared = self.shared.clone();
+        let save = async move { files::replace(&shared.folder, "snapshot", bytes, steps).await };
+        if self.shared.bug == Bug::SnapshotNotSynced {
+            tokio::spawn(async {
+                sleep(Duration::from_secs(1)).await;
+                save.await
+            });
+            return Ok(());
+        }
+        save.await
     }
 }
 
 impl RaftSnapshotBuilder<Types> for Machine {
     async fn build_snapshot(&mut self) -> StorageResult<Snapshot<Types>> {
-        let _saving = self.saving();
+        let _saving = self.shared.saving.lock().await;
         let mut state = self.state().clone();
         if self.shared.bug == Bug::SnapshotForgetsClients {
             state.clients.clear();
@@ -161,8 +169,9 @@ impl RaftSnapshotBuilder<Types> for Machine {
             snapshot_id: state.applied.map_or_else(String::new, |id| id.to_string()),
         };
         let saved = Saved { meta, state };
-        let bytes = self.save(&saved);
-        let bytes = bytes.map_err(|error| StorageIOError::write_snapshot(None, &error))?;
+        let failed = |error: io::Error| StorageIOError::write_snapshot(None, &error);
+        let bytes = serde_json::to_vec(&saved).map_err(|error| failed(error.into()))?;
+        self.save(bytes.clone()).await.map_err(failed)?;
         Ok(Snapshot {
             meta: saved.meta,
             snapshot: Box::new(Cursor::new(bytes)),
@@ -188,7 +197,10 @@ impl RaftStateMachine<Types> for Machine {
             state.applied = Some(entry.log_id);
             match entry.payload {
                 EntryPayload::Blank => Answer::Done,
-                EntryPayload::Normal(command) => state.apply(&command, self.shared.bug),
+                EntryPayload::Normal(command) => {
+                    self.early().remove(&command.key);
+                    state.apply(&command, self.shared.bug)
+                }
                 EntryPayload::Membership(members) => {
                     state.membership = StoredMembership::new(Some(entry.log_id), members);
                     Answer::Done
@@ -214,15 +226,15 @@ impl RaftStateMachine<Types> for Machine {
         let saved = serde_json::from_slice::<Saved>(snapshot.get_ref());
         let saved =
             saved.map_err(|error| StorageIOError::read_snapshot(Some(meta.signature()), &error))?;
-        let _saving = self.saving();
-        let written = self.save(&saved);
+        let _saving = self.shared.saving.lock().await;
+        let written = self.save(snapshot.into_inner()).await;
         written.map_err(|error| StorageIOError::write_snapshot(Some(meta.signature()), &error))?;
         *self.state() = saved.state;
         Ok(())
     }
 
     async fn get_current_snapshot(&mut self) -> StorageResult<Option<Snapshot<Types>>> {
-        let read = files::read(&self.shared.folder, "snapshot");
+        let read = files::read(&self.shared.folder, "snapshot").await;
         let Some(bytes) = read.map_err(|error| StorageIOError::read_snapshot(None, &error))? else {
             return Ok(None);
         };

@@ -6,7 +6,9 @@
 //! whether it still leads, and waits until it has applied what was committed before.
 use std::{
     collections::BTreeMap,
-    fmt, io,
+    fmt,
+    future::IntoFuture,
+    io,
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, SystemTime},
@@ -47,7 +49,7 @@ pub struct Options {
     pub nodes: BTreeMap<NodeId, String>,
     /// Where its server listens.
     pub listen: String,
-    /// The folder with its files. It is made if it is not there.
+    /// The folder with its files, in a folder that is there. It is made if it is not there.
     pub folder: PathBuf,
     /// Entries of the log from one snapshot to the next.
     pub snapshot_every: u64,
@@ -66,7 +68,8 @@ struct Node {
 
 type Shared = State<Arc<Node>>;
 
-/// Runs a node until its server fails.
+/// Runs a node until its server fails, or its raft: after an error of the disk raft never answers
+/// again, so the node ends.
 ///
 /// # Errors
 ///
@@ -85,11 +88,11 @@ pub async fn serve<L>(options: Options, listener: L) -> io::Result<()>
 where
     L: Listener<Addr: fmt::Debug>,
 {
-    files::make_folder(&options.folder)?;
+    files::make_folder(&options.folder).await?;
     let http = reqwest::Client::builder().no_proxy().build();
     let http = http.map_err(io::Error::other)?;
-    let machine = Machine::open(options.folder.clone(), options.bug)?;
-    let log = Log::open(options.folder.clone(), options.bug)?;
+    let machine = Machine::open(options.folder.clone(), options.bug).await?;
+    let log = Log::open(options.folder.clone(), options.bug).await?;
     let config = Config {
         snapshot_policy: SnapshotPolicy::LogsSinceLast(options.snapshot_every),
         max_in_snapshot_log_to_keep: options.snapshot_every / 4,
@@ -107,11 +110,27 @@ where
     let node = Arc::new(Node {
         id: options.id,
         bug: options.bug,
-        raft,
+        raft: raft.clone(),
         machine,
         lease: Mutex::new(SystemTime::UNIX_EPOCH),
     });
-    axum::serve(listener, routes(node)).await
+    tokio::select! {
+        served = axum::serve(listener, routes(node)).into_future() => served,
+        error = death(&raft) => Err(error),
+    }
+}
+
+/// Waits until raft has ended for good, and tells why: an error of the disk, for instance.
+async fn death(raft: &Raft<Types>) -> io::Error {
+    let mut metrics = raft.metrics();
+    loop {
+        if let Err(fatal) = &metrics.borrow_and_update().running_state {
+            return io::Error::other(fatal.clone());
+        }
+        if let Err(error) = metrics.changed().await {
+            return io::Error::other(error);
+        }
+    }
 }
 
 fn routes(node: Arc<Node>) -> Router {
@@ -172,9 +191,7 @@ impl Node {
 
     fn may_read_at_once(&self) -> bool {
         match self.bug {
-            Bug::ReadsFromOldLeader | Bug::AppliedBeforeCommit => {
-                self.raft.metrics().borrow().current_leader == Some(self.id)
-            }
+            Bug::ReadsFromOldLeader => self.believes_to_lead(),
             Bug::LeaseByCalendar => {
                 let lease = self.lease.lock().unwrap_or_else(PoisonError::into_inner);
                 SystemTime::now() < *lease
@@ -183,9 +200,13 @@ impl Node {
         }
     }
 
+    fn believes_to_lead(&self) -> bool {
+        self.raft.metrics().borrow().current_leader == Some(self.id)
+    }
+
     async fn write(&self, command: Command) -> Result<Answer, Refusal> {
         loop {
-            if self.bug == Bug::AppliedBeforeCommit && self.may_read_at_once() {
+            if self.bug == Bug::AppliedBeforeCommit && self.believes_to_lead() {
                 self.machine.apply_early(&command);
             }
             let error = match self.raft.client_write(command.clone()).await {

@@ -1,10 +1,12 @@
 //! A cluster of nodes and its clients on simulated hosts, and what goes wrong in a run.
+use std::thread;
+
 use kv::{
     bug::Bug,
     node::{self, Options},
 };
 use ws_sim::{
-    Sim,
+    DiskFaults, Sim,
     network::{Latency, Link},
 };
 
@@ -13,8 +15,24 @@ use super::{
     load::{self, CLIENTS, FAULTY, LONGEST, NODES, Random, addresses, millis, name},
 };
 
+/// The signal that ends a program at once. Its disk keeps what is not synced.
+const SIGKILL: i32 = 9;
+
 /// Adds the nodes.
-pub fn nodes(sim: &Sim, bug: Bug) {
+fn nodes(sim: &Sim, bug: Bug) {
+    // A crash is to come between any two calls, so each one takes its time.
+    let slowest = 10_000 + sim.below(4_000_000);
+    let disk = DiskFaults {
+        latency: Latency::Uniform {
+            min: 10_000,
+            max: slowest,
+        },
+        sync_latency: Latency::Uniform {
+            min: 200_000,
+            max: 200_000 + 2 * slowest,
+        },
+        ..DiskFaults::default()
+    };
     for id in 1..=NODES {
         let options = Options {
             id,
@@ -25,12 +43,25 @@ pub fn nodes(sim: &Sim, bug: Bug) {
             bug,
         };
         sim.host(name(id), move || node::run(options.clone()));
+        sim.set_disk(name(id), disk);
     }
 }
 
-/// A run of one seed: nodes, clients, faults. Tells how many requests were answered, or what does
-/// not fit.
-pub fn run(sim: &Sim, bug: Bug) -> Result<usize, String> {
+/// What goes wrong in a run of this seed, with a limit of steps.
+pub fn failure(seed: u64, bug: Bug, steps: u64) -> Option<String> {
+    // A fresh thread, since hash maps of a thread share their keys.
+    let run = move || {
+        let sim = Sim::builder().seed(seed).event_limit(steps).build();
+        run(&sim, bug).err()
+    };
+    let thread = thread::Builder::new().name(format!("seed {seed}"));
+    let run = thread.spawn(run).expect("the system has a thread");
+    run.join().unwrap_or_else(|_| Some("a panic".to_owned()))
+}
+
+/// A run of one seed: nodes, clients, faults. Tells how many requests wanted to change something
+/// and how many of them were answered, or what does not fit.
+pub fn run(sim: &Sim, bug: Bug) -> Result<(usize, usize), String> {
     let latency = Latency::Uniform {
         min: 100_000,
         max: 100_000 + sim.below(8_000_000),
@@ -54,7 +85,7 @@ pub fn run(sim: &Sim, bug: Bug) -> Result<usize, String> {
     }
     sim.try_run().map_err(|failure| failure.to_string())?;
     history.check()?;
-    Ok(history.answered())
+    Ok(history.writes())
 }
 
 /// Plans something that goes wrong, and its end.
@@ -64,7 +95,7 @@ fn fault(sim: &Sim) {
     let id = 1 + sim.below(NODES);
     let one = name(id);
     let others: Vec<String> = (1..=NODES).filter(|other| *other != id).map(name).collect();
-    match sim.below(9) {
+    match sim.below(10) {
         0 | 1 => {
             sim.after(begin, move |sim| {
                 sim.crash(&one);
@@ -99,6 +130,12 @@ fn fault(sim: &Sim) {
             sim.after(begin, move |sim| {
                 sim.pause(&one);
                 sim.after(length, move |sim| sim.resume(&one));
+            });
+        }
+        8 => {
+            sim.after(begin, move |sim| {
+                sim.signal(&one, SIGKILL);
+                sim.after(length, move |sim| sim.restart(&one));
             });
         }
         _ => {

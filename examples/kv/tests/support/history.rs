@@ -38,11 +38,13 @@ impl History {
         }
     }
 
-    /// How many requests were answered.
-    pub fn answered(&self) -> usize {
+    /// How many requests wanted to change something, and how many of these were answered.
+    pub fn writes(&self) -> (usize, usize) {
         let calls = self.calls.borrow();
         let all = calls.keys.values().flatten();
-        all.filter(|call| call.end.is_some()).count()
+        let writes: Vec<_> = all.filter(|call| call.op != Op::Read).collect();
+        let answered = writes.iter().filter(|call| call.end.is_some()).count();
+        (writes.len(), answered)
     }
 
     /// What does not fit together, in words.
