@@ -235,7 +235,7 @@ impl Builder {
             "the program calls libc's functions and not those of ws-sim: link ws-sim statically"
         );
         let world = Rc::new(RefCell::new(World::new(self.seed)));
-        world::seed_thread(&world);
+        world::seed_hash_maps(&world);
         let recorded = self.recording || record::asked();
         let record = recorded.then(|| Record::new(&mut world.borrow_mut().net));
         Sim {

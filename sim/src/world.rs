@@ -224,21 +224,22 @@ impl Drop for Installed {
     }
 }
 
-/// Gives this thread what libraries keep for each thread by chance, from the seed: the keys of its
-/// hash maps, unless they have keys already, and the generator of `fastrand`.
+/// Gives the hash maps of this thread keys from the seed, unless they have keys already.
 ///
 /// It draws nothing of what hosts draw later.
-pub(crate) fn seed_thread(world: &Rc<RefCell<World>>) {
+pub(crate) fn seed_hash_maps(world: &Rc<RefCell<World>>) {
     if let Some(_installed) = install(world) {
         let random = world.borrow().random.clone();
         as_host(NOBODY, || drop(RandomState::new()));
-        let mut seed = [0; 8];
-        world.borrow_mut().random = random.clone();
-        world.borrow_mut().fill_random(&mut seed);
         world.borrow_mut().random = random;
-        // Its own seed would be a hash of the thread's id.
-        fastrand::seed(u64::from_le_bytes(seed));
     }
+}
+
+/// Gives this thread's generator of `fastrand` the seed of a run that begins.
+pub(crate) fn seed_fastrand(world: &RefCell<World>) {
+    let mut random = world.borrow().random.clone();
+    // Its own seed would be a hash of the thread's id.
+    fastrand::seed(random.next_u64());
 }
 
 /// Runs `f` as code of a host.

@@ -1,7 +1,7 @@
 //! F2: a task whose operations on resources of `ws` are always ready yields after its budget, and
 //! the others get their turn; one that asks for no budget does not yield.
 //!
-//! It fails when `poll_proceed` in `task/coop.rs` is always ready, and when `with_budget` does not
+//! It fails when `poll_proceed` in `coop.rs` is always ready, and when `with_budget` does not
 //! fill the budget for each poll (then every operation yields), and when an operation alone does
 //! not ask it: `poll_join_next`, say.
 

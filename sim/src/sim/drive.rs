@@ -78,6 +78,7 @@ pub(super) fn run(sim: &Sim) -> Result<(), Failure> {
     }
     let end = End(sim);
     own_ids(true);
+    world::seed_fastrand(&inner.world);
     inner.phase.set(Phase::Running);
     sim.plan_faults();
     let count = inner.hosts.borrow().len();
