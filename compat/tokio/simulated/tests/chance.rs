@@ -118,6 +118,7 @@ fn what_is_always_ready_gives_way() {
                 }
             };
             let ended = timeout(Duration::from_secs(1), endless).await;
+            assert!(ended.is_err());
             format!("{ended:?}")
         });
     });
@@ -140,12 +141,14 @@ fn contexts_are_those_of_the_host() {
             let local = LocalSet::new();
             let local = local.run_until(async { spawn_local(async { 2 }).await.unwrap() });
             let in_place = tokio::task::block_in_place(|| 3);
-            format!(
-                "{:?} {} {} {in_place}",
+            let text = format!(
+                "{} {} {} {in_place}",
                 blocking.await.unwrap(),
                 spawned.await.unwrap(),
                 local.await,
-            )
+            );
+            assert_eq!(text, "1 true 2 3");
+            text
         });
     });
 }

@@ -176,10 +176,10 @@ mod tests {
     #[test]
     fn the_search_goes_back_and_ends() {
         // All writes at the same time, and reads that want them in the order from the last.
-        let mut calls: Vec<Call> = (0..20).map(|n| write(n, 1 + n as usize, 100)).collect();
-        for n in 0..20 {
+        let mut calls: Vec<Call> = (0..10).map(|n| write(n, 1 + n as usize, 100)).collect();
+        for n in 0..10 {
             let begin = 30 + 2 * n as usize;
-            calls.push(read(Some(19 - n), begin, begin + 1));
+            calls.push(read(Some(9 - n), begin, begin + 1));
         }
         assert!(is_linearizable(&calls));
         calls.push(read(Some(3), 90, 91));

@@ -1,4 +1,4 @@
-//! What the clients of a run ask. It is the same on other simulators, and names none.
+//! What the clients of a run ask.
 use std::{collections::BTreeMap, time::Duration};
 
 use kv::{
