@@ -166,7 +166,7 @@ fn a_seed_that_fails_tells_its_faults_and_the_last_events() {
     for line in [
         r#" s  polled task "echo""#,
         r#" s  task "echo" has ended"#,
-        "       4.000001 s  sent a datagram of 2 bytes to server:9",
+        " s  sent a datagram of 2 bytes to server:9",
         "       4.000100 s  got a datagram of 2 bytes from client:9",
         "       4.000100 s  refused a datagram of client:9",
         "       4.000200 s  heard that server:9 takes no datagrams",
