@@ -25,7 +25,8 @@
 //! - Statics that outlive a run, such as a counter of the program. `futures::select!` has one, from
 //!   which it draws its order; `select_biased!` has none. So has the `StreamMap` of tokio-stream.
 //! - On tokio's names: the first branch of `select!`, if the thread ran another simulation before.
-//!   And the first poll of a process that uses these names has no budget, until it uses them.
+//! - What a program makes once in a process and then keeps, if it draws something for it: the keys
+//!   of a static hash map, for one.
 //!
 //! A real thread inside a host is refused. So is a child process.
 //!

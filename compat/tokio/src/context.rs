@@ -22,10 +22,10 @@
 //! *Code that blocks* must not be limited: a loop around something that is refused would never end.
 //! tokio's `block_in_place` leaves both behind for a closure ([`outside`]).
 //!
-//! *Simulated hosts*: `ws-sim` builds their runtimes, and knows nothing of this package. So it asks
-//! for each of their steps to be run [`inside`], when something is first used here without a
-//! runtime of this package ([`on_a_runtime_of_ws`]). The first poll of a process has no limit
-//! therefore.
+//! *Simulated hosts*: `ws-sim` builds their runtimes, and knows nothing of this package. So this
+//! package asks the executor to run each of their steps [`inside`]. It does so before `main`, and
+//! makes its runtime of tokio's then (`AT_START`): what a process does once must not be done by one
+//! of its runs and not by the next, since a runtime draws a random number when it is made.
 //!
 //! Rejected: wrappers around all that can be ready for ever. They are most of `sync`, and their
 //! types would not be tokio's. A `LocalSet` of tokio's around each poll, which has a budget as
@@ -124,16 +124,28 @@ impl Drop for Outside {
     }
 }
 
-/// This thread uses a runtime that `ws` has built: see *Simulated hosts* in the module's head.
-pub(crate) fn on_a_runtime_of_ws() {
-    ws_executor::budget::around_steps(|step| {
-        if INSIDE.get() {
-            step();
-        } else {
-            inside(step);
-        }
-    });
-}
+/// The loader calls this before `main`: see *Simulated hosts* in the module's head.
+#[cfg(target_os = "linux")]
+#[allow(
+    unsafe_code,
+    reason = "it asks the linker for a place in a table of functions, which the loader calls with \
+              the arguments of `main`; a function of C may ignore them"
+)]
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_START: extern "C" fn() = {
+    extern "C" fn start() {
+        LazyLock::force(&REAL);
+        ws_executor::budget::around_steps(|step| {
+            if INSIDE.get() {
+                step();
+            } else {
+                inside(step);
+            }
+        });
+    }
+    start
+};
 
 /// Whether this thread drives a runtime.
 pub(crate) fn is_inside() -> bool {

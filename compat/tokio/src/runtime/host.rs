@@ -15,7 +15,7 @@ use std::{
 use ws_executor::task::Spawner;
 
 use super::RuntimeFlavor;
-use crate::{context, signal::unix::Listeners};
+use crate::signal::unix::Listeners;
 
 /// See [tokio's](https://docs.rs/tokio/1.54.1/tokio/runtime/struct.Id.html).
 #[derive(Clone, Copy, Debug, Hash, Eq, PartialEq)]
@@ -69,9 +69,6 @@ impl Host {
 /// What is known of the current runtime. None outside of one; `Some(None)` if `ws` has built it.
 pub(crate) fn with_host<R>(f: impl FnOnce(Option<Option<&Host>>) -> R) -> R {
     ws_executor::runtime::with_host(|host| {
-        if let Some(None) = host {
-            context::on_a_runtime_of_ws();
-        }
         f(host.map(|host| host.and_then(|host| host.downcast_ref())))
     })
 }
