@@ -35,7 +35,6 @@ mod cell;
 #[cfg(not(ws_loom))]
 mod context;
 #[cfg(not(ws_loom))]
-#[doc(hidden)] // `task::coop`
 pub mod coop;
 mod fork_join;
 #[cfg(not(ws_loom))]
