@@ -234,7 +234,7 @@ pub fn test(args: TokenStream, item: TokenStream) -> TokenStream {
 /// # Errors
 ///
 /// The compiler refuses what it refuses for [`test`](macro@test), but takes a plain `fn` and asks
-/// for one argument. It also refuses `seed` beside `seeds`, and seeds of which there are none.
+/// for one argument. It also refuses `seed` beside `seeds`, and an empty range of seeds.
 #[proc_macro_attribute]
 pub fn sim(args: TokenStream, item: TokenStream) -> TokenStream {
     entry::expand(Entry::Sim, args.into(), item.into()).into()

@@ -60,7 +60,7 @@
 //! | `thread.rs` | does a thread compute, or wait? |
 //! | `inherited.rs` | what does a new thread have from the one that made it? |
 //! | `pidfd.rs` | has a process ended? (`unsafe` code) |
-//! | `signals.rs` | who listens for the signals of a simulated process? |
+//! | `signals.rs` | which listeners do the signals of a simulated process have? |
 //! | `writable.rs` | would a write to a descriptor wait? |
 //!
 //! # Locks

@@ -42,7 +42,7 @@ impl Client {
         })
     }
 
-    /// Does something with a key, and asks again for so long.
+    /// Does something with a key. Without an answer it asks again, until the time is over.
     ///
     /// # Errors
     ///

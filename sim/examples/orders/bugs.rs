@@ -1,4 +1,4 @@
-//! Ten planted bugs: small programs, each of which fails in some orders and not in others.
+//! Ten planted bugs: small programs. Each one fails in some orders, and not in others.
 //!
 //! Each stands for a mistake that is made in services. The steps before and after the window are
 //! part of it: a request parses, asks others and logs, and the window is two steps among forty.

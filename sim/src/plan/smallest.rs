@@ -256,7 +256,7 @@ fn kind(what: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Searches in a run of 30 faults, of which 25 have begun, and which fails with these.
+    /// Searches in a run of 30 faults. 25 of them have begun, and the run fails with these.
     fn search(needed: &[usize], least: u32) -> Option<Smallest> {
         smallest(
             "host \"c\": 7 of 9 are lost, after 3s of time\nfaults of its plan:",

@@ -109,7 +109,6 @@ fn what_is_always_ready_gives_way() {
     twice(0..10, |sim| {
         tells(sim, || async {
             let (send, mut receive) = mpsc::unbounded_channel();
-            tokio::time::sleep(Duration::ZERO).await;
             let endless = async {
                 loop {
                     send.send(()).unwrap();

@@ -89,7 +89,7 @@ impl<'a, W: io::Write> Trace<'a, W> {
         }
     }
 
-    /// Writes what a machine of a host has recorded. Its clock was at zero at `begin`, and it was
+    /// Writes what a machine of a host has recorded. It was made at `begin`, and it was
     /// stopped, or the recording was taken, at `end`. Both are counted from the begin of the
     /// simulation.
     ///

@@ -57,7 +57,7 @@ impl Network {
         self.hosts[host.0].busy_until = until;
     }
 
-    /// The time of a host's program, if that is who acts now; else the network's.
+    /// The time of a host's program, if the program acts now. Otherwise it is the network's.
     pub(crate) fn time_of(&self, host: HostId) -> u64 {
         if self.is_in_event {
             self.now
