@@ -20,7 +20,7 @@ use ws_executor::budget;
 /// It is `select!` of [`futures`](futures::select!), word for word: see there for all that it can
 /// do. Its futures have to be `Unpin` and fused (`future.fuse()`, by `FutureExt` of `futures`), and
 /// it takes the branches `complete` and `default`. If several are ready, one of them is drawn at
-/// random.
+/// random: with the feature `sim` by the seed of the simulation.
 ///
 /// What it has beyond that: it takes a unit of the task's [budget](crate::task::coop), and yields
 /// first if none is left. So a loop around it gives way to other tasks, and to a timeout around the

@@ -96,26 +96,7 @@ macro_rules! std_socket {
             }
         }
 
-        impl std::os::fd::AsFd for $name {
-            fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
-                std::os::fd::AsFd::as_fd(self.fd.get_ref())
-            }
-        }
-
-        impl std::os::fd::AsRawFd for $name {
-            fn as_raw_fd(&self) -> std::os::fd::RawFd {
-                std::os::fd::AsRawFd::as_raw_fd(self.fd.get_ref())
-            }
-        }
-
-        impl TryFrom<$name> for std::os::fd::OwnedFd {
-            type Error = std::io::Error;
-
-            /// As `into_std`.
-            fn try_from(socket: $name) -> std::io::Result<Self> {
-                socket.into_std().map(Self::from)
-            }
-        }
+        crate::os::descriptor_of_socket!($name);
     };
 }
 

@@ -54,11 +54,7 @@ use ::hyper::{Uri, http::uri::Scheme};
 use ::hyper_util::client::legacy::connect::{Connected, Connection};
 use tower_service::Service;
 
-use crate::{
-    hyper::Io,
-    net::{TcpStream, UnixStream},
-    time,
-};
+use crate::{hyper::Io, net::TcpStream, time};
 
 /// Connects to the host of a URI by TCP.
 ///
@@ -175,7 +171,8 @@ impl Connection for Io<TcpStream> {
 }
 
 /// For connectors of users' own, to a server behind a Unix socket.
-impl Connection for Io<UnixStream> {
+#[cfg(unix)]
+impl Connection for Io<crate::net::UnixStream> {
     fn connected(&self) -> Connected {
         Connected::new()
     }

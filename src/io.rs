@@ -31,7 +31,6 @@ pub use futures::io::{
 pub use ws_reactor::{Direction, Interest, Ready, Source};
 
 pub use self::copy::{Copy, CopyBuf, copy, copy_buf};
-pub use ws_net::{
-    AsyncFd,
-    stdio::{Stderr, Stdin, Stdout, stderr, stdin, stdout},
-};
+#[cfg(unix)]
+pub use ws_net::AsyncFd;
+pub use ws_net::stdio::{Stderr, Stdin, Stdout, stderr, stdin, stdout};

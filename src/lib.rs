@@ -113,7 +113,7 @@
 //!
 //! # Systems
 //!
-//! Unix. It is tested on Linux.
+//! Unix and Windows. It is tested on Linux, and on Windows under Wine.
 //!
 //! # The crates below
 //!
@@ -126,11 +126,14 @@
 // With these features there is one island: `uninit.rs`.
 #![cfg_attr(not(any(feature = "hyper", feature = "tokio-io")), forbid(unsafe_code))]
 
-#[cfg(feature = "async-rs")]
+#[cfg(all(feature = "async-rs", unix))]
 pub mod async_rs;
 mod combinators;
 mod delegate;
-#[cfg(any(feature = "async-rs", feature = "hickory", feature = "zbus"))]
+#[cfg(any(
+    feature = "hickory",
+    all(unix, any(feature = "async-rs", feature = "zbus"))
+))]
 mod entered;
 #[cfg(feature = "hickory")]
 pub mod hickory;
@@ -144,6 +147,7 @@ pub mod io;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 pub mod net;
+mod os;
 #[cfg(feature = "parallel")]
 pub mod parallel;
 #[cfg(feature = "quinn")]
@@ -152,7 +156,7 @@ pub mod quinn;
 pub mod tokio_io;
 #[cfg(any(feature = "hyper", feature = "tokio-io"))]
 mod uninit;
-#[cfg(feature = "zbus")]
+#[cfg(all(feature = "zbus", unix))]
 pub mod zbus;
 
 #[doc(hidden)]

@@ -82,12 +82,16 @@ mod tcp_listener;
 mod tcp_socket;
 mod tcp_stream;
 mod udp;
+#[cfg(unix)]
 pub mod unix;
+#[cfg(windows)]
+pub mod windows;
 
 pub use tcp_listener::{Incoming, TcpListener};
 pub use tcp_socket::{Keepalive, TcpSocket};
 pub use tcp_stream::TcpStream;
 pub use udp::UdpSocket;
+#[cfg(unix)]
 pub use unix::{UnixDatagram, UnixListener, UnixStream};
 pub use ws_net::{ToSocketAddrs, lookup_host};
 
@@ -99,6 +103,11 @@ const _: () = {
     check::<TcpSocket>();
     check::<TcpStream>();
     check::<UdpSocket>();
+};
+#[cfg(unix)]
+const _: () = {
+    use std::panic::{RefUnwindSafe, UnwindSafe};
+    const fn check<T: UnwindSafe + RefUnwindSafe>() {}
     check::<UnixDatagram>();
     check::<UnixListener>();
     check::<UnixStream>();

@@ -47,7 +47,20 @@ use ws_executor::runtime::{Builder, Runtime};
 
 pub use crate::combinators::Shares;
 pub use futures;
+#[cfg(not(feature = "sim"))]
 pub use ws_macros::select;
+#[cfg(feature = "sim")]
+pub use ws_macros::select_drawn as select;
+
+/// The branch of a `select!` with so many that is polled first. In a simulation it follows from the
+/// seed, as the keys of hash maps do.
+#[cfg(feature = "sim")]
+pub fn drawn(branches: usize) -> usize {
+    use std::hash::{BuildHasher, RandomState};
+
+    let word = RandomState::new().hash_one(0_u8);
+    (word % branches as u64) as usize
+}
 
 /// A future for `select!`.
 #[diagnostic::on_unimplemented(

@@ -58,7 +58,8 @@ use ::quinn::{
 use quinn_udp::UdpSocketState;
 use ws_reactor::{Direction, Interest};
 
-use crate::{io::AsyncFd, runtime::Handle, time};
+use crate::{runtime::Handle, time};
+use ws_net::AsyncFd;
 
 /// The runtime that an endpoint of quinn's runs on.
 ///

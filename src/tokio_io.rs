@@ -55,9 +55,11 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+#[cfg(unix)]
+use crate::net::UnixStream;
 use crate::{
     net::{
-        TcpStream, UnixStream,
+        TcpStream,
         split::{Duplex, OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf},
     },
     uninit::{Socket, read_into_tokio},
@@ -134,6 +136,9 @@ macro_rules! writes {
 reads! {
     impl TcpStream;
     impl &TcpStream;
+}
+#[cfg(unix)]
+reads! {
     impl UnixStream;
     impl &UnixStream;
 }
@@ -144,8 +149,11 @@ half_reads! { impl[S] OwnedReadHalf<S> }
 writes! {
     impl[] for TcpStream;
     impl[] for &TcpStream;
-    impl[] for UnixStream;
-    impl[] for &UnixStream;
     impl[S] for WriteHalf<'_, S> where { for<'r> &'r S: futures::io::AsyncWrite + Unpin };
     impl[S: Duplex] for OwnedWriteHalf<S> where { for<'r> &'r S: futures::io::AsyncWrite + Unpin };
+}
+#[cfg(unix)]
+writes! {
+    impl[] for UnixStream;
+    impl[] for &UnixStream;
 }

@@ -118,7 +118,7 @@ fn child(variables: &[(&str, &str)]) -> (String, bool) {
 fn the_last_line_is_the_command_that_replays_it() {
     let (text, succeeds) = child(&[]);
     assert!(!succeeds, "{text}");
-    let command = "\nWS_SEED=17 cargo test in_a_module::fails_from_seed_17_on\n";
+    let command = "\nWS_SEED=17 cargo test in_a_module::fails_from_seed_17_on -- --exact\n";
     assert_eq!(text.matches(command).count(), 1, "{text}");
     let (_, rest) = text.split_once(command).unwrap();
     assert!(
@@ -155,5 +155,46 @@ fn the_environment_says_how_many_seeds() {
     assert!(
         text.contains("WS_SEEDS is \"many\": give a number from 1 to"),
         "{text}"
+    );
+}
+
+/// The branches that are ready at once, in the order in which a `select!` takes them.
+fn orders(seeds: std::ops::Range<u64>) -> Vec<String> {
+    use std::future::ready;
+
+    use futures::FutureExt;
+
+    let orders = std::sync::Mutex::new(std::collections::BTreeMap::new());
+    ws::sim::check(seeds, |sim| {
+        let (told, tells) = (
+            std::rc::Rc::new(std::cell::RefCell::new(String::new())),
+            sim.seed(),
+        );
+        let order = told.clone();
+        sim.client("client", async move {
+            for _ in 0..20 {
+                let first = ws::select! {
+                    () = ready(()).fuse() => '1',
+                    () = ready(()).fuse() => { '2' }
+                    () = ready(()).fuse() => '3',
+                };
+                order.borrow_mut().push(first);
+            }
+        });
+        sim.try_run().unwrap();
+        orders.lock().unwrap().insert(tells, told.borrow().clone());
+    });
+    orders.into_inner().unwrap().into_values().collect()
+}
+
+#[test]
+fn the_branch_of_a_select_is_drawn_by_the_seed() {
+    let many = orders(0..12);
+    assert_eq!(many, orders(0..12));
+    assert_eq!(many[7..8], orders(7..8));
+    assert_ne!(many[7], many[8]);
+    assert!(
+        "123".chars().all(|branch| many[7].contains(branch)),
+        "{many:?}"
     );
 }

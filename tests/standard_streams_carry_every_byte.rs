@@ -13,11 +13,15 @@ use ws::io::{self, AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 const CHILD: &str = "WS_TEST_STDIO_CHILD";
 
 fn child(role: &str) -> Child {
+    child_with(role, Stdio::piped(), Stdio::piped())
+}
+
+fn child_with(role: &str, stdin: Stdio, stdout: Stdio) -> Child {
     Command::new(std::env::current_exe().expect("it has a path"))
         .args(["--exact", "in_the_child", "--nocapture"])
         .env(CHILD, role)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
+        .stdin(stdin)
+        .stdout(stdout)
         .stderr(Stdio::piped())
         .spawn()
         .expect("a child can be started")
@@ -38,6 +42,7 @@ fn in_the_child() {
             "pending" => pending().await,
             "flush" => flush().await,
             "late" => late().await,
+            "much" => much().await,
             _ => panic!("no role {role}"),
         }
     });
@@ -80,6 +85,19 @@ async fn flush() -> std::io::Result<()> {
     stdout.flush().await?;
     assert_eq!(io::stdin().read(&mut [0]).await?, 0);
     Ok(())
+}
+
+/// More than a pipe takes.
+const MUCH: usize = 1_000_000;
+
+/// Writes much, with ends of lines, and then what is not a line.
+async fn much() -> std::io::Result<()> {
+    let mut stdout = io::stdout();
+    for _ in 0..MUCH / 100 {
+        stdout.write_all(&[&[b'x'; 99][..], b"\n"].concat()).await?;
+    }
+    stdout.write_all(&vec![b'y'; MUCH]).await?;
+    stdout.flush().await
 }
 
 /// Writes to a pipe that nobody reads, once the parent has closed it.
@@ -145,7 +163,12 @@ fn a_flush_needs_no_end_of_a_line() {
 fn a_read_that_is_dropped_loses_no_byte() {
     let _limit = Limit::new(1);
     let mut child = child("pending");
-    let mut stdin = child.stdin.take().expect("it is a pipe");
+    let stdin = child.stdin.take().expect("it is a pipe");
+    byte_by_byte(child, stdin);
+}
+
+/// The child reads each byte before the next one is written, and tells of all in the end.
+fn byte_by_byte(mut child: Child, mut stdin: impl Write) {
     let mut stderr = child.stderr.take().expect("it is a pipe");
     let text: Vec<u8> = (b'a'..b'a' + 20).collect();
     for byte in &text {
@@ -173,4 +196,42 @@ fn the_error_of_a_write_is_told() {
     // The harness of the child may have lost a line as well.
     child.wait().expect("it ends");
     assert!(told.starts_with("told"), "{told}");
+}
+
+/// Our end, and that of the child, whose open file is in nonblocking mode.
+#[cfg(unix)]
+fn nonblocking() -> (std::os::unix::net::UnixStream, Stdio) {
+    let (ours, its) = std::os::unix::net::UnixStream::pair().expect("there is room for two");
+    its.set_nonblocking(true).expect("a socket has that mode");
+    (ours, Stdio::from(std::os::fd::OwnedFd::from(its)))
+}
+
+// Fails if a write that would block is an error, and its bytes are lost.
+#[cfg(unix)]
+#[test]
+fn an_output_in_nonblocking_mode_is_waited_for() {
+    let _limit = Limit::new(1);
+    let (mut ours, its) = nonblocking();
+    let child = child_with("much", Stdio::null(), its);
+    let mut bytes = Vec::new();
+    ours.read_to_end(&mut bytes).expect("it writes");
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{output:?}");
+    let line = [&[b'x'; 99][..], b"\n"].concat();
+    let first = bytes.windows(100).position(|bytes| bytes == line);
+    let bytes = &bytes[first.expect("there are lines")..];
+    let (lines, last) = bytes.split_at(MUCH);
+    assert!(lines.chunks(100).all(|chunk| chunk == line));
+    // The harness of the child writes as well.
+    assert!(last[..MUCH].iter().all(|&byte| byte == b'y'));
+}
+
+// Fails if a read that would block is an error.
+#[cfg(unix)]
+#[test]
+fn an_input_in_nonblocking_mode_is_waited_for() {
+    let _limit = Limit::new(1);
+    let (ours, its) = nonblocking();
+    let child = child_with("pending", its, Stdio::null());
+    byte_by_byte(child, ours);
 }

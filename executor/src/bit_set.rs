@@ -5,11 +5,15 @@
 //! at none: who needs more than that says at the call which fences it relies on.
 //!
 //! Used for the Ps that can be woken (`permit/idle.rs`), those that have a thread
-//! (`permit/allp.rs`), and the shards that have timers (`timer/shard.rs`).
+//! (`permit/allp.rs`), those whose thread computes (`sched/processor.rs`), those of a node
+//! (`nodes.rs`), and the shards that have timers (`timer/shard.rs`).
 
-use crate::sync::atomic::{
-    AtomicU64,
-    Ordering::{AcqRel, Acquire, Relaxed},
+use crate::sync::{
+    Arc,
+    atomic::{
+        AtomicU64,
+        Ordering::{AcqRel, Acquire, Relaxed},
+    },
 };
 
 /// See the module's head.
@@ -44,6 +48,22 @@ impl BitSet {
             first: 0,
             left: 0,
         }
+    }
+
+    /// The same walk, without those that are in `other`: of each word of both as it is when the
+    /// walk comes to it.
+    pub(crate) fn iter_without<'a>(
+        &'a self,
+        other: &'a Self,
+        end: usize,
+    ) -> impl Iterator<Item = usize> + 'a {
+        (0..end.div_ceil(64)).flat_map(move |at| bits(64 * at, self.word(at) & !other.word(at)))
+    }
+
+    /// The 64 numbers from `64 * at` on, a bit each.
+    pub(crate) fn word(&self, at: usize) -> u64 {
+        // Ordering: Acquire pairs with `insert`.
+        self.0[at].load(Acquire)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -89,6 +109,46 @@ impl BitSet {
             None
         }
     }
+}
+
+/// One number's bit of a set that others walk.
+#[derive(Debug)]
+pub(crate) struct Bit {
+    set: Arc<BitSet>,
+    index: usize,
+}
+
+impl Bit {
+    pub(crate) fn new(set: &Arc<BitSet>, index: usize) -> Self {
+        Self {
+            set: set.clone(),
+            index,
+        }
+    }
+
+    pub(crate) fn get(&self) -> bool {
+        self.set.contains(self.index)
+    }
+
+    /// Writes nothing if it is so already.
+    pub(crate) fn set(&self, is_in: bool) {
+        match (self.get(), is_in) {
+            (false, true) => self.set.insert(self.index),
+            (true, false) => self.set.remove(self.index),
+            _ => {}
+        }
+    }
+}
+
+/// The numbers of the bits of a word. Its first bit stands for `first`.
+pub(crate) fn bits(first: usize, mut word: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let bit = word.trailing_zeros() as usize;
+        (word != 0).then(|| {
+            word &= word - 1;
+            first + bit
+        })
+    })
 }
 
 /// A walk over a set.

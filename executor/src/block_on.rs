@@ -282,31 +282,3 @@ fn drive<F: Future>(
 fn poll_root<F: Future>(future: Pin<&mut F>, waker: &Waker) -> (Poll<F::Output>, bool) {
     budget::with_budget_of_root(|| future.poll(&mut Context::from_waker(waker)))
 }
-
-#[cfg(test)]
-mod tests {
-    use std::{sync::atomic::Ordering::Relaxed, thread};
-
-    use crate::{context, runtime::Builder, sched::processor::attention, task::yield_now};
-
-    /// The bit that asks a P to look at the global queue more often may be left from a worker that
-    /// had the P before.
-    #[test]
-    fn a_thread_in_block_on_takes_nothing_from_all_though_it_is_asked() {
-        let runtime = Builder::new().workers(1).build().unwrap();
-        let handle = runtime.handle().clone();
-        runtime.block_on(async {
-            crate::spawn(async {}).await.unwrap();
-            let foreign = move || handle.spawn(async { thread::current().id() });
-            let theirs = thread::spawn(foreign).join().unwrap();
-            context::with_worker(|worker| {
-                let asked = &worker.expect("it has spawned").peer().attention;
-                asked.fetch_or(attention::GLOBAL, Relaxed);
-            });
-            for _ in 0..20 {
-                yield_now().await;
-            }
-            assert_ne!(theirs.await.unwrap(), thread::current().id());
-        });
-    }
-}

@@ -145,6 +145,22 @@ pub fn around_steps(f: fn(&mut dyn FnMut())) {
     AROUND_STEPS.get_or_init(|| f);
 }
 
+/// Called when a simulation begins.
+static AT_RUN: OnceLock<fn()> = OnceLock::new();
+
+/// Has `f` called when a simulation begins (feature `sim`), on its thread: for a package that keeps
+/// something for a thread that has to begin anew with each run. The first call counts.
+pub fn at_run(f: fn()) {
+    AT_RUN.get_or_init(|| f);
+}
+
+#[cfg(all(any(test, feature = "sim"), not(ws_loom)))]
+pub(crate) fn run_begins() {
+    if let Some(f) = AT_RUN.get() {
+        f();
+    }
+}
+
 /// Runs a step of a machine.
 #[cfg(all(any(test, feature = "sim"), not(ws_loom)))]
 pub(crate) fn step<R>(step: impl FnOnce() -> R) -> R {

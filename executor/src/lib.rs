@@ -39,6 +39,7 @@ pub mod coop;
 mod fork_join;
 #[cfg(not(ws_loom))]
 mod given;
+mod kernel_file;
 #[cfg(all(test, not(ws_loom)))]
 #[path = "../tests/common/log.rs"]
 mod log;
@@ -48,7 +49,10 @@ mod metrics;
 mod monitor;
 mod no_unwind;
 #[cfg(not(ws_loom))]
+mod nodes;
+#[cfg(not(ws_loom))]
 mod note;
+mod notification;
 mod owned;
 mod park;
 mod permit;

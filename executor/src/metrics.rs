@@ -103,6 +103,15 @@ pub struct Metrics {
     /// How often an accept of a connection waited because the system had no room for one: no
     /// descriptor, no memory, or no place in an epoll.
     pub accepts_delayed: u64,
+    /// How many facilities the system refuses to this process that the runtime does without, as far
+    /// as it knows by now: a call, or `/proc`. A warning names each of them once in the life of the
+    /// process; `docs/platforms.md` lists what is lost. Always 0 with a virtual clock.
+    ///
+    /// ```
+    /// let runtime = ws::runtime::Runtime::new().unwrap();
+    /// assert!(runtime.metrics().facilities_refused < 10);
+    /// ```
+    pub facilities_refused: usize,
     /// How long polls took: of a sample of them, about one in 128, or of all while the recorder's
     /// level is [`Full`](crate::trace::Level::Full). At level [`Off`](crate::trace::Level::Off)
     /// none is measured, here and below.

@@ -20,6 +20,7 @@ mod large;
 mod live;
 mod lost;
 mod mock;
+mod notification;
 mod owned;
 mod park;
 mod permit;

@@ -25,7 +25,6 @@
 //! | one look, if its thread is blocked, or 10 ms | its poll forked a child, which is in `direct` | gives the child to others (J4) |
 //! | one look, or *a short wait* | its thread is blocked, no permit is free, and others need one | revokes its permit |
 //! | 10 ms | | asks it to yield (F2) |
-//! | (a worker that makes fewer than 61 ticks a millisecond) | the global queue has a task | asks it to look there more often (L4) |
 //! | 10 ms | no permit is free, and others need one | revokes its permit. At most one a look of those that fork |
 //! | 100 us | its poll forks, no permit is free, and tasks need one | revokes its permit, one a look (*Detached computations* in `fork_join/owner.rs`) |
 //! | the threshold, without a fork | it has not announced that it blocks | reports a stall (`sched/stall.rs`) |
@@ -99,7 +98,7 @@ use std::{task::Waker, time::Duration};
 use classify::{Round, Seen, classify};
 use compute_only::ComputeOnly;
 use lost::LostTasks;
-use observe::{Asked, View};
+use observe::{Asked, Needs, View};
 use queued::Queued;
 
 use crate::{
@@ -301,6 +300,7 @@ impl Monitor {
         self.queued.look(shared, now);
         self.lost.something_ran(shared, now);
         self.found.acted |= self.wake_for_work(shared);
+        shared.tell_refusals();
         // Once: a thread that stands still from this look to the next is known to be blocked, or
         // computes.
         let unsure = asked || (self.found.doubts && !before.again);
@@ -314,6 +314,7 @@ impl Monitor {
         std::mem::swap(&mut memory.visited, &mut memory.visited_before);
         memory.visited.clear();
         let mut parks = 0;
+        let needs = Needs::default();
         for peer in shared.peers() {
             let memory = &mut self.memory;
             parks += peer.counters.parks.get();
@@ -327,9 +328,16 @@ impl Monitor {
                 threshold: shared.config.stall.threshold,
             };
             let seen = &mut memory.seen[peer.index];
-            let asked = Asked { shared, peer, now };
+            let asked = Asked {
+                shared,
+                peer,
+                now,
+                needs: &needs,
+            };
             let verdict = classify(&view, &round, seen, &mut self.short_waits, &asked);
-            self.act(shared, peer, &view, verdict);
+            if self.act(shared, peer, &view, verdict) {
+                needs.forget();
+            }
         }
         self.found.parked = std::mem::replace(&mut self.memory.parks, parks) != parks;
         for at in 0..self.memory.visited_before.len() {

@@ -10,7 +10,6 @@ use std::{
 use ws_reactor::Netpoll;
 
 use crate::{
-    cell::report,
     context,
     sched::{Shared, Worker},
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -84,7 +83,10 @@ impl Shared {
     fn accept_waits(&self, error: &io::Error) {
         let count = self.io.accepts_delayed.fetch_add(1, Relaxed) + 1;
         if self.io.accept_reports.passes() {
-            report(|| tracing::warn!(%error, count, "no room for a connection: accept waits"));
+            self.reports.tell_limited(
+                || tracing::warn!(%error, count, "no room for a connection: accept waits"),
+                format_args!("no room for a connection: accept waits: {error}"),
+            );
         }
     }
 }

@@ -95,7 +95,7 @@ pub(crate) use self::{
     kinds::Subject,
     merged::Merged,
     named::Named,
-    of_runtime::{Recorder, began},
+    of_runtime::{Recorder, began, recorder_bytes},
     perfetto::{Known, Process, Writer, program},
 };
 #[cfg(all(any(test, feature = "sim"), not(ws_loom)))]

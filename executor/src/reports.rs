@@ -1,21 +1,17 @@
-//! Where the runtime says what no caller asked for: a task that stalls, a panic that nobody joins.
+//! Where the runtime says what no caller asked for: a task that stalls, a panic that nobody joins,
+//! a thread or a descriptor that cannot be had.
 //!
 //! An event of `tracing`, if a subscriber listens on the thread that reports. Else a line on
-//! stderr, at most one a second for each runtime; the next line counts those that were left out. A
-//! stderr that takes nothing changes nothing. If stderr is full, the line is left out. The monitor
-//! writes such lines, and must not wait for a reader.
+//! stderr, at most one a second for each runtime; the next line counts those that were left out.
+//! Most refusals by the system have a limit of their own beside that: one that is told once in a
+//! process must not be the line that is left out. A stderr that takes nothing changes nothing. If
+//! stderr is full, the line is left out. The monitor writes such lines, and must not wait for a
+//! reader.
 //!
 //! The stack of a stall follows its line, as lines that are indented. Where a pipe does not take
 //! all of them at once, other writers may come in between two lines.
 
-use std::{
-    fmt,
-    fs::File,
-    io::{self, Write},
-    iter,
-    os::fd::AsFd,
-    panic::Location,
-};
+use std::{fmt, io::Write, iter, panic::Location};
 
 use tracing::{dispatcher::get_default, subscriber::NoSubscriber};
 
@@ -27,7 +23,7 @@ use crate::{
 /// Bytes that are written at once, without the last end of a line: `PIPE_BUF` of Linux, less one.
 const LONGEST: usize = 4_095;
 
-/// Where a runtime reports stalls, and panics that nobody joins. See
+/// Where a runtime reports stalls, panics that nobody joins, and what the system refuses. See
 /// [`Builder::reports`](crate::runtime::Builder::reports).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -83,6 +79,17 @@ impl Reporter {
         });
     }
 
+    /// Whether what is told now goes anywhere.
+    pub(crate) fn are_heard(&self) -> bool {
+        self.to == Reports::TracingOrStderr || get_default(|to| !to.is::<NoSubscriber>())
+    }
+
+    /// The same for what its caller limits: once a second at most, or once in the life of a
+    /// process. No other report holds it up.
+    pub(crate) fn tell_limited(&self, event: impl FnOnce(), words: impl fmt::Display) {
+        Self::new(self.to).tell(event, words);
+    }
+
     fn write(&self, words: impl fmt::Display) {
         let Some(left_out) = self.lines.admit() else {
             return;
@@ -129,13 +136,9 @@ fn pieces(text: &str) -> impl Iterator<Item = String> {
 
 /// Whether that was possible without a wait.
 fn write_to_stderr(piece: &str) -> bool {
-    let stderr = io::stderr();
     // Not through the lock of `Stderr`: a thread that waits for a reader may hold it.
-    ws_reactor::is_writable(&stderr)
-        && stderr.as_fd().try_clone_to_owned().is_ok_and(|descriptor| {
-            // In one piece: other threads and processes may write there.
-            File::from(descriptor).write_all(piece.as_bytes()).is_ok()
-        })
+    // In one piece: other threads and processes may write there.
+    ws_reactor::stderr_now().is_some_and(|mut stderr| stderr.write_all(piece.as_bytes()).is_ok())
 }
 
 #[cfg(all(test, not(ws_loom)))]

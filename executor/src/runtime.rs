@@ -212,9 +212,14 @@ impl Runtime {
     {
         let location = std::panic::Location::caller();
         let joined = block_on::run(self.handle.shared(), async move {
+            let here = "it is inside the runtime";
+            crate::context::with_current(|current| {
+                let (_, worker) = current.expect(here);
+                worker.expect(here).spawns_what_it_waits_for();
+            });
             let root = crate::task::spawn_at(root, None, location);
             crate::context::with_current(|current| {
-                let (shared, _) = current.expect("it is inside the runtime");
+                let (shared, _) = current.expect(here);
                 shared.watch_root(root.id());
             });
             root.await

@@ -30,6 +30,8 @@ mod inject;
 #[cfg(not(ws_loom))]
 mod keeper_life;
 #[cfg(not(ws_loom))]
+mod looks;
+#[cfg(not(ws_loom))]
 pub(crate) mod lost;
 #[cfg(not(ws_loom))]
 pub(crate) mod measure;
@@ -43,6 +45,8 @@ pub(crate) mod processor;
 pub(crate) mod push;
 #[cfg(not(ws_loom))]
 mod recording;
+#[cfg(not(ws_loom))]
+mod refusals;
 #[cfg(not(ws_loom))]
 mod root;
 #[cfg(not(ws_loom))]

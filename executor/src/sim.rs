@@ -253,15 +253,23 @@ impl Machine {
 
     /// The tasks that have panicked since the last call and that nobody joins, each in words.
     pub fn take_panics(&self) -> Vec<String> {
-        let threads = self.shared().threads.sim_threads.as_ref();
-        threads.map_or_else(Vec::new, |threads| mem::take(&mut *threads.panicked.lock()))
+        panics_of(self.shared())
     }
 
     /// Ends the runtime: its tasks are cancelled, and their futures dropped, before this returns. A
     /// drop does the same.
-    pub fn end(self) {
+    ///
+    /// Gives what [`take_panics`](Self::take_panics) would give after that.
+    pub fn end(self) -> Vec<String> {
+        let shared = self.handle.shared().clone();
         drop(self);
+        panics_of(&shared)
     }
+}
+
+fn panics_of(shared: &Shared) -> Vec<String> {
+    let threads = shared.threads.sim_threads.as_ref();
+    threads.map_or_else(Vec::new, |threads| mem::take(&mut *threads.panicked.lock()))
 }
 
 /// A runtime without threads cannot wait for them.
@@ -284,8 +292,12 @@ impl Drop for Machine {
 /// threads. With `false`, ids are those of the process again.
 ///
 /// So the ids of a simulation are a function of its seed. They are unique in the simulation alone.
+/// With `true` a simulation begins: see [`at_run`](crate::budget::at_run).
 pub fn own_ids(yes: bool) {
     sched::set_own_ids(yes.then_some(1));
+    if yes {
+        budget::run_begins();
+    }
 }
 
 /// A thread does what it has found, and stays: it costs nothing.

@@ -1,13 +1,15 @@
 //! L2, S6: without a `tracing` subscriber, a stall and a panic that nobody joins are told on
-//! stderr: one line a second at most, with a count of what was left out. A subscriber, or
-//! `Reports::TracingOnly`, keeps stderr quiet; and a stderr that takes nothing does no harm.
+//! stderr: one line a second at most, with a count of what was left out. A thread and a descriptor
+//! that cannot be had are told as well. A subscriber, or `Reports::TracingOnly`, keeps stderr
+//! quiet; and a stderr that takes nothing does no harm.
 //!
 //! Each test is a program of its own: it runs itself once more, as a child, and reads that one's
 //! stderr.
 //!
 //! The stack of a stall is in the lines below its own.
 //!
-//! It fails when `tell` in `reports.rs` does not look for a subscriber, or at what the builder
+//! It fails when a place says something to `tracing` alone; when `stderr_now` of the reactor needs
+//! a descriptor; when `tell` in `reports.rs` does not look for a subscriber, or at what the builder
 //! said; when `admit_at` there lets every line pass; when `write` there uses `eprintln!`,
 //! or writes the first line alone.
 
@@ -42,8 +44,11 @@ fn with_child(
         writeln!(out, "child: {said}").unwrap();
         return;
     }
-    let mut command = Command::new(std::env::current_exe().unwrap());
+    let mut command = Command::new("sh");
     command
+        // So few descriptors that a test can use them up.
+        .args(["-c", "ulimit -n 64 && exec \"$0\" \"$@\""])
+        .arg(std::env::current_exe().unwrap())
         .args([test, "--exact", "--nocapture"])
         .env(CHILD, "1")
         .env("RUST_BACKTRACE", "0")
@@ -206,6 +211,63 @@ fn a_snapshot_that_cannot_be_written() {
         assert!(runtime.handle().snapshot("asked"));
         // Its end waits for that thread.
         drop(runtime);
+        String::new()
+    });
+}
+
+#[test]
+fn a_thread_that_cannot_be_had() {
+    let parent = |child| {
+        let (_, lines) = ends_well(child);
+        let is_told = |line: &String| {
+            line.starts_with("ws: no thread could be started: work waits for the others: ")
+                && line.contains("`Builder::max_threads`")
+        };
+        assert!(lines.iter().any(is_told), "{lines:?}");
+    };
+    with_child("a_thread_that_cannot_be_had", parent, || {
+        let builder = Builder::new().workers(1).max_threads(2);
+        let runtime = builder.stall_threshold(None).build().unwrap();
+        let gate = std::sync::Arc::new(Gate::default());
+        // The last one waits for a thread.
+        let tasks: Vec<_> = (0..3)
+            .map(|_| {
+                let gate = gate.clone();
+                runtime.spawn(async move { gate.pass() })
+            })
+            .collect();
+        while runtime.metrics().threads_refused == 0 {
+            std::thread::yield_now();
+        }
+        gate.open();
+        for task in tasks {
+            runtime.block_on(task).unwrap();
+        }
+        String::new()
+    });
+}
+
+/// Not even to tell it.
+#[test]
+fn no_descriptor_is_left() {
+    let parent = |child| {
+        let (_, lines) = ends_well(child);
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        let start = "ws: no room for a connection: accept waits: ";
+        assert!(lines[0].starts_with(start), "{lines:?}");
+    };
+    with_child("no_descriptor_is_left", parent, || {
+        let runtime = runtime(Reports::default());
+        let mut files = Vec::new();
+        let error = loop {
+            match std::fs::File::open("/dev/null") {
+                Ok(file) => files.push(file),
+                Err(error) => break error,
+            }
+        };
+        let _guard = runtime.enter();
+        assert!(ws_executor::netpoll::accept_waits(&error));
+        drop(files);
         String::new()
     });
 }

@@ -11,6 +11,8 @@
 //! And when the runtime has no keeper (`permit/keeper.rs`): a task that a thread from outside
 //! spawns while the system refuses threads waits for ever then. Exactly one thread must be enough.
 //!
+//! And when the error of the build does not say what to do (`advice` in `runtime/error.rs`).
+//!
 //! The limits are the process's, so each scenario runs in a child: under `RLIMIT_AS`, which refuses
 //! a stack of 1 GiB, and, if this is root, which no limit on processes binds, under `RLIMIT_NPROC`
 //! with a user of its own.
@@ -281,7 +283,15 @@ fn few_threads(stack_size: Option<usize>) {
             let built = builder.build();
             if env::var(CHILD).unwrap() == NONE {
                 let error = built.map(drop).unwrap_err();
-                assert_eq!(error.to_string(), "the system refused a thread");
+                let words = error.to_string();
+                assert!(
+                    words.starts_with("the system refused a thread: "),
+                    "{words}"
+                );
+                assert!(
+                    words.contains("RLIMIT_NPROC"),
+                    "it says what to do: {words}"
+                );
                 assert_eq!(error.knob_name(), None);
                 continue;
             }
@@ -302,8 +312,8 @@ fn few_threads(stack_size: Option<usize>) {
     assert_eq!(refused.is_empty(), env::var(CHILD).unwrap() == NONE);
 }
 
-/// Runs this test in a child, under the limit that the shell sets.
-fn in_a_child(test: &str, limit: &str, threads: &str, user: Option<u32>) {
+/// Runs this test in a child, under the limit that the shell sets. Gives back its stderr.
+fn in_a_child(test: &str, limit: &str, threads: &str, user: Option<u32>) -> String {
     // Copied and started one at a time: a child that another test starts meanwhile would inherit
     // the descriptor through which the copy is written, and a file that is open for writing cannot
     // be run.
@@ -342,6 +352,7 @@ fn in_a_child(test: &str, limit: &str, threads: &str, user: Option<u32>) {
         output.status
     );
     assert!(said.contains("1 passed"), "{said}");
+    complained.into_owned()
 }
 
 fn is_child() -> bool {
@@ -404,6 +415,11 @@ fn runtimes() -> impl Iterator<Item = Runtime> {
 
 /// Runs a scenario in a child of a user who has no other threads.
 fn as_another_user(test: &str, scenario: fn()) {
+    as_another_user_who_reads(test, "", scenario);
+}
+
+/// The same. The child's stderr has these words.
+fn as_another_user_who_reads(test: &str, words: &'static str, scenario: fn()) {
     if is_child() {
         return limited(scenario);
     }
@@ -416,7 +432,8 @@ fn as_another_user(test: &str, scenario: fn()) {
         static USERS: AtomicUsize = AtomicUsize::new(0);
         let user = 300_000 + 10 * (std::process::id() % 10_000);
         let user = user + USERS.fetch_add(1, SeqCst) as u32;
-        in_a_child(&test, "true", FEW, Some(user));
+        let complained = in_a_child(&test, "true", FEW, Some(user));
+        assert!(complained.contains(words), "{complained}");
     });
 }
 
@@ -491,7 +508,8 @@ fn when_the_only_thread_sleeps_in_a_block_on() {
 /// a monitor again as soon as there can be one.
 #[test]
 fn when_there_is_exactly_one_thread() {
-    as_another_user("when_there_is_exactly_one_thread", || {
+    let words = "ws: no thread for the monitor: stuck tasks hold up others: ";
+    as_another_user_who_reads("when_there_is_exactly_one_thread", words, || {
         for workers in [1, 2] {
             for sysmon in [true, false] {
                 limit_threads(threads() + 1);
@@ -566,7 +584,7 @@ fn when_there_is_room_again() {
         return limited(until_there_is_room);
     }
     let limit = "ulimit -v 3900000";
-    limited(move || in_a_child("when_there_is_room_again", limit, FEW, None));
+    limited(move || _ = in_a_child("when_there_is_room_again", limit, FEW, None));
 }
 
 fn is_root() -> bool {

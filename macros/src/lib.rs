@@ -23,6 +23,7 @@ mod simulation;
 
 use entry::Entry;
 use proc_macro::TokenStream;
+use select::Order;
 
 /// Runs an `async fn` as the root of a runtime.
 ///
@@ -229,7 +230,7 @@ pub fn test(args: TokenStream, item: TokenStream) -> TokenStream {
 /// # Panics
 ///
 /// The test panics if a seed fails. The last line of the message is the command that replays it,
-/// such as `WS_SEED=12 cargo test a_leader_is_found_again`.
+/// such as `WS_SEED=12 cargo test a_leader_is_found_again -- --exact`.
 ///
 /// # Errors
 ///
@@ -244,5 +245,12 @@ pub fn sim(args: TokenStream, item: TokenStream) -> TokenStream {
 #[doc(hidden)]
 #[proc_macro]
 pub fn select(input: TokenStream) -> TokenStream {
-    select::expand(input.into()).into()
+    select::expand(input.into(), Order::Random).into()
+}
+
+/// The same with a branch that `ws` draws: in a simulation, by the seed.
+#[doc(hidden)]
+#[proc_macro]
+pub fn select_drawn(input: TokenStream) -> TokenStream {
+    select::expand(input.into(), Order::Drawn).into()
 }

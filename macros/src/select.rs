@@ -12,12 +12,31 @@
 //! branch passes through `fused`. The bound of `fused` has a message that says `.fuse()`. A future
 //! that is borrowed by name stays a name: `futures` tells it by that. It is checked beside the
 //! `select!`, in code that never runs.
+//!
+//! # In a simulation
+//!
+//! `futures` draws the branch that is polled first from a count of the process, so a seed would not
+//! be repeated. With the feature `sim` of `ws` the draw is made here: [`Order::Drawn`] expands to a
+//! `select_biased!` for each branch that may be first, and the others follow in their order. Each
+//! body stands there as often as there are branches, so this is for builds of tests alone.
+//!
+//! Rejected: a `select!` of our own. It would be a second copy of that of `futures`, for all
+//! programs, and for the sake of tests.
 
 use proc_macro2::{Delimiter, Spacing, Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 
+/// Which branch is polled first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// As `futures` draws it.
+    Random,
+    /// As `ws::__private::drawn` says.
+    Drawn,
+}
+
 /// `input` is the path of the crate in brackets, and then what stands in the user's `select!`.
-pub(crate) fn expand(input: TokenStream) -> TokenStream {
+pub(crate) fn expand(input: TokenStream, order: Order) -> TokenStream {
     let mut tokens = input.into_iter();
     let Some(TokenTree::Group(path)) = tokens.next() else {
         return quote!(::core::compile_error! { "this macro is for `ws::select!` alone" });
@@ -26,25 +45,69 @@ pub(crate) fn expand(input: TokenStream) -> TokenStream {
     let branches: TokenStream = tokens.collect();
     let pay = (!has_default(&branches)).then(|| quote!(#path::task::coop::consume_budget().await;));
     let (branches, names) = with_checks(branches, &path);
+    let waits: Vec<_> = branches.iter().filter(|it| it.has_future).collect();
+    let select = match order {
+        Order::Drawn if waits.len() > 1 => {
+            let others = branches.iter().filter(|it| !it.has_future);
+            let others: TokenStream = others.map(Branch::with_comma).collect();
+            let count = waits.len();
+            let biased = (0..count).map(|first| {
+                let (before, after) = waits.split_at(first);
+                let turned = after.iter().chain(before).map(|it| it.with_comma());
+                let turned: TokenStream = turned.collect();
+                let place = if first + 1 == count {
+                    quote!(_)
+                } else {
+                    quote!(#first)
+                };
+                quote!(#place => #path::__private::futures::select_biased! { #turned #others },)
+            });
+            quote!(match #path::__private::drawn(#count) { #(#biased)* })
+        }
+        _ => {
+            let branches: TokenStream = branches.into_iter().map(|it| it.tokens).collect();
+            quote!(#path::__private::futures::select! { #branches })
+        }
+    };
     quote!({
         #pay
         #(if false { #path::__private::check_fused(#names); })*
-        #path::__private::futures::select! { #branches }
+        #select
     })
+}
+
+/// A branch of a `select!`.
+struct Branch {
+    tokens: TokenStream,
+    /// It is neither `default` nor `complete`.
+    has_future: bool,
+}
+
+impl Branch {
+    /// It, where another branch follows.
+    fn with_comma(&self) -> TokenStream {
+        let tokens = &self.tokens;
+        let ends = tokens.clone().into_iter().last();
+        match ends.is_some_and(|last| is_alone(&last, ',')) {
+            true => tokens.clone(),
+            false => quote!(#tokens,),
+        }
+    }
 }
 
 /// The branches, with a check around each future that is made in place; and the futures that are
 /// borrowed by name.
-fn with_checks(branches: TokenStream, path: &TokenStream) -> (TokenStream, Vec<TokenStream>) {
+fn with_checks(branches: TokenStream, path: &TokenStream) -> (Vec<Branch>, Vec<TokenStream>) {
     let mut tokens = branches.into_iter().peekable();
-    let (mut checked, mut names) = (TokenStream::new(), Vec::new());
+    let (mut all, mut names) = (Vec::new(), Vec::new());
     while tokens.peek().is_some() {
+        let mut checked = TokenStream::new();
         // The pattern, up to a `=` that is no part of a longer operator; `default` and `complete`
         // have none.
         let mut before = ' ';
         let has_future = loop {
             let Some(token) = tokens.next() else {
-                return (checked, names);
+                break false;
             };
             let alone = is_alone(&token, '=') && !matches!(before, '=' | '!' | '<' | '>' | '.');
             let arrow = before == '=' && is_alone(&token, '>');
@@ -98,8 +161,12 @@ fn with_checks(branches: TokenStream, path: &TokenStream) -> (TokenStream, Vec<T
                 break;
             }
         }
+        all.push(Branch {
+            tokens: checked,
+            has_future,
+        });
     }
-    (checked, names)
+    (all, names)
 }
 
 /// A future with its check; a name, with its check elsewhere; or a reference, which is left to
@@ -189,6 +256,7 @@ mod tests {
     fn checked(branches: &str) -> (String, Vec<String>) {
         let (checked, names) = with_checks(branches.parse().unwrap(), &quote!(p));
         let text = |tokens: TokenStream| tokens.to_string().replace(' ', "");
+        let checked = checked.into_iter().map(|it| it.tokens).collect();
         (text(checked), names.into_iter().map(text).collect())
     }
 
@@ -229,8 +297,31 @@ mod tests {
 
     #[test]
     fn what_pays_awaits() {
-        let expanded = |input: &str| expand(input.parse().unwrap()).to_string();
+        let expanded = |input: &str| expand(input.parse().unwrap(), Order::Random).to_string();
         assert!(expanded("[ws] n = a => n").contains("await"));
         assert!(!expanded("[ws] n = a => n, default => 0").contains("await"));
+    }
+
+    #[test]
+    fn each_branch_may_be_drawn_as_the_first() {
+        let drawn = |branches: &str| {
+            let expanded = expand(format!("[p] {branches}").parse().unwrap(), Order::Drawn);
+            let text = expanded.to_string().replace(' ', "");
+            text.split_once("{}")
+                .map_or(text.clone(), |(_, rest)| rest.to_owned())
+        };
+        let text = drawn("n = a => { n } m = b => m, default => 0");
+        let biased = "p::__private::futures::select_biased!";
+        let expected = format!(
+            "matchp::__private::drawn(2usize){{\
+             0usize=>{biased}{{n=a=>{{n}},m=b=>m,default=>0,}},\
+             _=>{biased}{{m=b=>m,n=a=>{{n}},default=>0,}},}}"
+        );
+        assert!(text.contains(&expected), "{text}");
+        let text = drawn("n = a => n, complete => 0");
+        assert!(
+            text.contains("futures::select!{n=a=>n,complete=>0}"),
+            "{text}"
+        );
     }
 }

@@ -38,7 +38,6 @@ use std::fmt;
 use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::Shutdown;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -46,10 +45,11 @@ use std::task::{Context, Poll, ready};
 use futures::io::{AsyncRead, AsyncWrite};
 use pin_project_lite::pin_project;
 use ws_executor::{budget, task::coop};
-use ws_reactor::{Direction, Interest, Netpoll, Ready, Registration, Source, SourceFd, Waiter};
+use ws_reactor::{Direction, Interest, Netpoll, Ready, Registration, Source, Waiter};
 
 use crate::by_reference;
 use crate::current;
+use crate::os::{self, AsRaw};
 
 /// Most slices that one system call takes (`IOV_MAX` of Linux). std passes on no more.
 const SLICES_MAX: usize = 1024;
@@ -101,10 +101,10 @@ pub struct AsyncFd<T> {
     clear: fn(&Registration, &T, Ready),
 }
 
-impl<T: AsRawFd> AsyncFd<T> {
+impl<T: AsRaw> AsyncFd<T> {
     /// Registers a descriptor for reading and writing.
     ///
-    /// Anything that has a descriptor will do, also a bare [`RawFd`], which is left open when this
+    /// Anything that has a descriptor will do, also a bare `RawFd`, which is left open when this
     /// is dropped. mio's own sources may go in here as well.
     ///
     /// The descriptor has to stay open until this is dropped. If a bare one is closed before, the
@@ -151,19 +151,13 @@ impl<T: AsRawFd> AsyncFd<T> {
         io: T,
         interest: Interest,
     ) -> Result<Self, (T, io::Error)> {
-        let fd = io.as_raw_fd();
-        match Registration::new(netpoll, &mut SourceFd(&fd), interest) {
-            Ok(registration) => {
-                registration.note_descriptor(fd);
-                Ok(Self {
-                    registration,
-                    io: Some(io),
-                    leave: |registration, io| registration.leave(&mut SourceFd(&io.as_raw_fd())),
-                    clear: |registration, io, ready| {
-                        registration.clear_ready_of(ready, &mut SourceFd(&io.as_raw_fd()));
-                    },
-                })
-            }
+        match os::register(netpoll, &io, interest) {
+            Ok(registration) => Ok(Self {
+                registration,
+                io: Some(io),
+                leave: os::leave,
+                clear: os::clear_ready,
+            }),
             Err(error) => Err((io, error)),
         }
     }
@@ -568,18 +562,6 @@ impl<T: fmt::Debug> fmt::Debug for AsyncFd<T> {
             .field("io", self.get_ref())
             .field("registration", &self.registration)
             .finish()
-    }
-}
-
-impl<T: AsFd> AsFd for AsyncFd<T> {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.get_ref().as_fd()
-    }
-}
-
-impl<T: AsRawFd> AsRawFd for AsyncFd<T> {
-    fn as_raw_fd(&self) -> RawFd {
-        self.get_ref().as_raw_fd()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Connecting without blocking: start, wait for room to write, ask how it went.
 //!
 //! 1. `connect` on a nonblocking socket. `EINPROGRESS`, or `EINTR`, which leaves it in progress
-//!    too.
+//!    too; `WSAEWOULDBLOCK` on Windows.
 //! 2. Join the netpoll, and not before: epoll reports a socket as hung up if it is not connected
 //!    and not connecting.
 //! 3. Wait until it can be written to. `SO_ERROR` has the reason if it failed. Without one, a
@@ -9,13 +9,13 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
-use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 use ws_reactor::{Interest, Netpoll, STREAM_INTEREST};
 
 use crate::async_fd::AsyncFd;
+use crate::os::{self, AsRaw, AsSocket};
 
 /// Makes a TCP socket: nonblocking, close-on-exec.
 pub fn tcp_socket(domain: Domain) -> io::Result<Socket> {
@@ -50,7 +50,7 @@ pub async fn connect<S>(
     knows_its_peer: fn(&S) -> io::Result<()>,
 ) -> io::Result<AsyncFd<S>>
 where
-    S: From<Socket> + AsRawFd + AsFd,
+    S: From<Socket> + AsRaw + AsSocket,
 {
     let in_progress = match socket.connect(addr) {
         Ok(()) => false,
@@ -66,11 +66,11 @@ where
 }
 
 fn is_in_progress(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EINPROGRESS | libc::EINTR))
+    error.raw_os_error().is_some_and(os::is_in_progress)
 }
 
 /// How the attempt to connect ended, or `WouldBlock` if it did not yet.
-fn outcome<S: AsFd>(socket: &S, knows_its_peer: fn(&S) -> io::Result<()>) -> io::Result<()> {
+fn outcome<S: AsSocket>(socket: &S, knows_its_peer: fn(&S) -> io::Result<()>) -> io::Result<()> {
     if let Some(error) = SockRef::from(socket).take_error()? {
         return Err(error);
     }

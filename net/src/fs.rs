@@ -68,6 +68,10 @@
 mod dir;
 mod file;
 mod open_options;
+#[cfg(unix)]
+mod unix;
+#[cfg(windows)]
+mod windows;
 
 use std::{
     fs::{Metadata, Permissions},
@@ -76,6 +80,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
+#[cfg(unix)]
+pub use self::unix::symlink;
+#[cfg(windows)]
+pub use self::windows::{symlink_dir, symlink_file};
 pub use self::{
     dir::{DirBuilder, DirEntry, ReadDir, read_dir},
     file::File,
@@ -131,8 +139,6 @@ functions! {
     fn remove_file = std::fs::remove_file, (path) -> ();
     /// Renames a file or a directory. What has the new name is replaced.
     fn rename = std::fs::rename, (from, to) -> ();
-    /// Makes a symbolic link.
-    fn symlink = std::os::unix::fs::symlink, (original, link) -> ();
     /// What the system knows of a file or of a symbolic link, without following the link.
     fn symlink_metadata = std::fs::symlink_metadata, (path) -> Metadata;
     /// Whether there is something of this name.

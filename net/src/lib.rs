@@ -11,8 +11,8 @@
 //! What is hidden in the documentation is for those two crates.
 #![forbid(unsafe_code)]
 
-#[cfg(not(unix))]
-compile_error!("ws runs on Unix: its sockets are descriptors in epoll, kqueue and their like");
+#[cfg(not(any(unix, windows)))]
+compile_error!("ws runs on Unix and Windows: its sockets are in epoll, kqueue and their like");
 
 #[doc(hidden)]
 pub mod addr;
@@ -25,6 +25,7 @@ pub mod connect;
 #[doc(hidden)]
 pub mod current;
 pub mod fs;
+mod os;
 pub mod process;
 #[doc(hidden)]
 pub mod retry;

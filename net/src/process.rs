@@ -19,7 +19,8 @@
 //!
 //! No thread waits. Linux has a descriptor of a process, which is readable once the process has
 //! ended; it goes into the netpoll. If the system refuses it, each SIGCHLD is a reason to look
-//! after the child: by a [`Signal`].
+//! after the child: by a listener for SIGCHLD. On Windows, a thread pool of the system waits, and
+//! wakes the task.
 //!
 //! # Orphans
 //!
@@ -33,24 +34,29 @@
 //!
 //! Rejected: a task for each orphan. It would be counted among the runtime's tasks.
 //!
+//! On Windows a process without an open handle leaves nothing behind, so there are no orphans.
+//!
 //! Checked by `tests/a_child_is_waited_for.rs`.
+
+#[cfg(unix)]
+#[path = "process/unix.rs"]
+mod os;
+#[cfg(windows)]
+#[path = "process/windows.rs"]
+mod os;
 
 use std::{
     future::poll_fn,
     io,
-    os::fd::OwnedFd,
     process::{self, ExitStatus},
-    sync::{Arc, Mutex, PoisonError},
-    task::{Context, Poll, Wake, Waker, ready},
+    sync::Arc,
+    task::{Context, Poll, ready},
 };
 
-use ws_reactor::{Direction, Interest, Netpoll};
+use ws_reactor::Netpoll;
 
-use crate::{
-    async_fd::AsyncFd,
-    current,
-    signal::unix::{Signal, SignalKind},
-};
+use self::os::{Exit, push_orphan, reap_orphans};
+use crate::current;
 
 /// Starts a process: as [`process::Command::spawn`], but for what it is to the scheduler.
 ///
@@ -89,50 +95,6 @@ pub struct Child {
     std: Option<process::Child>,
     /// None once the child has been reaped. std keeps its status then.
     exit: Option<Exit>,
-}
-
-/// What tells of the end.
-#[derive(Debug)]
-enum Exit {
-    Pidfd(AsyncFd<OwnedFd>),
-    Sigchld(Signal),
-}
-
-impl Exit {
-    fn of(child: &process::Child, netpoll: &Arc<Netpoll>) -> io::Result<Self> {
-        match ws_reactor::pidfd_open(child.id()) {
-            Ok(pidfd) => AsyncFd::on(netpoll, pidfd, Interest::READABLE).map(Self::Pidfd),
-            Err(_) => Self::sigchld(netpoll),
-        }
-    }
-
-    fn sigchld(netpoll: &Arc<Netpoll>) -> io::Result<Self> {
-        Signal::listen(netpoll, SignalKind::child()).map(Self::Sigchld)
-    }
-
-    /// Polls for the end, and reaps the child then.
-    fn poll(
-        &mut self,
-        cx: &mut Context<'_>,
-        child: &mut process::Child,
-    ) -> Poll<io::Result<ExitStatus>> {
-        match self {
-            Self::Pidfd(pidfd) => pidfd.poll_io(cx, Interest::READABLE, || {
-                // While it is traced, it has ended for its tracer alone. There is another event
-                // when it has ended for us.
-                let status = child.try_wait()?;
-                status.ok_or_else(|| io::ErrorKind::WouldBlock.into())
-            }),
-            Self::Sigchld(signal) => loop {
-                // Before the look, so that no signal falls between the two.
-                let signal = signal.poll_recv(cx);
-                if let Some(status) = child.try_wait()? {
-                    return Poll::Ready(Ok(status));
-                }
-                ready!(signal)?;
-            },
-        }
-    }
 }
 
 impl Child {
@@ -254,115 +216,6 @@ impl Drop for Child {
         };
         reap_orphans();
         drop((child.stdin.take(), child.stdout.take(), child.stderr.take()));
-        match exit {
-            _ if has_ended(&mut child) => {}
-            Exit::Pidfd(pidfd) => Orphan::wait_for(child, pidfd),
-            Exit::Sigchld(_) => push_orphan(child),
-        }
-    }
-}
-
-/// A child that is reaped by the waker that waits for its descriptor.
-///
-/// The descriptor's registration holds the waker, and so itself, until it takes the waker out to
-/// wake it.
-struct Orphan {
-    /// None once it was woken.
-    child: Mutex<Option<process::Child>>,
-    pidfd: AsyncFd<OwnedFd>,
-}
-
-impl Orphan {
-    fn wait_for(child: process::Child, pidfd: AsyncFd<OwnedFd>) {
-        let orphan = Arc::new(Self {
-            child: Mutex::new(Some(child)),
-            pidfd,
-        });
-        let waker = Waker::from(orphan.clone());
-        let mut cx = Context::from_waker(&waker);
-        // It has just ended, or the runtime has.
-        if orphan.pidfd.poll_ready(&mut cx, Direction::Read).is_ready() {
-            orphan.wake();
-        }
-    }
-}
-
-impl Wake for Orphan {
-    fn wake(self: Arc<Self>) {
-        let child = self.child.lock();
-        let child = child.unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(mut child) = child
-            && !has_ended(&mut child)
-        {
-            push_orphan(child);
-        }
-    }
-}
-
-/// Orphans that no descriptor tells of.
-static ORPHANS: Mutex<Vec<process::Child>> = Mutex::new(Vec::new());
-
-fn push_orphan(child: process::Child) {
-    let mut orphans = ORPHANS.lock().unwrap_or_else(PoisonError::into_inner);
-    orphans.push(child);
-}
-
-fn reap_orphans() {
-    let mut orphans = ORPHANS.lock().unwrap_or_else(PoisonError::into_inner);
-    orphans.retain_mut(|orphan| !has_ended(orphan));
-}
-
-/// Reaps the child if it has ended. A child that cannot be asked for was reaped by other code.
-fn has_ended(child: &mut process::Child) -> bool {
-    !matches!(child.try_wait(), Ok(None))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::process::{Command, Stdio};
-
-    use ws_executor::runtime::Runtime;
-
-    use super::*;
-
-    fn by_sigchld(command: &mut Command) -> Child {
-        let child = command.spawn().expect("a child can be started");
-        Child::told_by(child, |_, netpoll| Exit::sigchld(netpoll)).expect("SIGCHLD can be heard")
-    }
-
-    // Fails if the signal is looked for after the child, or if one signal stands for one child.
-    #[test]
-    fn without_a_descriptor_sigchld_tells_of_the_end() {
-        let runtime = Runtime::new().expect("a runtime can be built");
-        runtime.block_on(async {
-            let mut children: Vec<_> = (0..20)
-                .map(|code| by_sigchld(Command::new("sh").args(["-c", &format!("exit {code}")])))
-                .collect();
-            for (code, child) in children.iter_mut().enumerate() {
-                let status = child.wait().await.expect("it can be waited for");
-                assert_eq!(status.code(), i32::try_from(code).ok());
-            }
-        });
-    }
-
-    #[test]
-    fn without_a_descriptor_the_next_child_reaps_an_orphan() {
-        let runtime = Runtime::new().expect("a runtime can be built");
-        runtime.block_on(async {
-            let mut orphan = by_sigchld(Command::new("cat").stdin(Stdio::piped()));
-            let stdin = orphan.get_mut().stdin.take();
-            let id = orphan.get_ref().id();
-            drop(orphan);
-            let is_orphan = || {
-                let orphans = ORPHANS.lock().unwrap_or_else(PoisonError::into_inner);
-                orphans.iter().any(|orphan| orphan.id() == id)
-            };
-            assert!(is_orphan());
-            drop(stdin);
-            while is_orphan() {
-                let mut child = by_sigchld(&mut Command::new("true"));
-                child.wait().await.expect("it can be waited for");
-            }
-        });
+        exit.leave(child);
     }
 }

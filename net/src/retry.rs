@@ -60,6 +60,7 @@ use ws_executor::task::coop;
 use ws_reactor::{Direction, Waiter};
 
 use crate::async_fd::AsyncFd;
+use crate::os;
 
 const WAIT_MIN: Duration = Duration::from_millis(1);
 const WAIT_MAX: Duration = Duration::from_millis(100);
@@ -231,19 +232,17 @@ fn is_about_one_connection(error: &io::Error) -> bool {
             | NetworkDown
             | NetworkUnreachable
     );
-    kind_says_so || matches!(error.raw_os_error(), Some(libc::EPROTO | libc::ENOPROTOOPT))
+    let number = error.raw_os_error();
+    kind_says_so || number.is_some_and(os::is_about_one_connection)
 }
 
 fn is_about_room(error: &io::Error) -> bool {
-    let number_says_so = matches!(
-        error.raw_os_error(),
-        Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM | libc::ENOSPC)
-    );
+    let number_says_so = error.raw_os_error().is_some_and(os::is_about_room);
     // A netpoll that has no token left says so without a number.
     number_says_so || error.kind() == io::ErrorKind::OutOfMemory
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use std::cell::Cell;
     use std::future::poll_fn;

@@ -3,19 +3,25 @@
 //! Each is a `BlockingIo` over the stream of std. That one has a lock and a buffer for the whole
 //! process, so `println!` and these may be mixed: what one call has written is not torn by another.
 //!
+//! Another process may have put the open file into nonblocking mode. The thread that reads or
+//! writes waits by `poll(2)` then, and goes on with the rest (`Patient`). It keeps the lock of
+//! std meanwhile, as a call that blocks does.
+//!
 //! Rejected: descriptors in the netpoll. Nonblocking mode belongs to the open file, which a shell
 //! and other processes share; a file that is redirected cannot be in an epoll.
 
 use std::{
-    io::{self, IoSlice, Write},
-    os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd},
+    io::{self, ErrorKind, IoSlice, Read, Write},
     pin::Pin,
     task::{Context, Poll, ready},
 };
 
 use futures::io::{AsyncBufRead, AsyncRead, AsyncWrite};
 
-use crate::blocking_io::{BlockingIo, DEFAULT_MAX_BUF_SIZE, FindRuntime, current_runtime};
+use crate::{
+    blocking_io::{BlockingIo, DEFAULT_MAX_BUF_SIZE, FindRuntime, current_runtime},
+    os::{AsDescriptor, descriptor, wait_readable, wait_writable},
+};
 
 /// Bytes that a read for [`AsyncBufRead`] asks for. As std's buffer.
 const FILL_BYTES: usize = 8 * 1024;
@@ -128,7 +134,7 @@ macro_rules! outputs {
                 let stream = self.get_mut();
                 let slices = [IoSlice::new(buf)];
                 let len = stream.io.poll_write(cx, &slices, DEFAULT_MAX_BUF_SIZE, |buf, _| {
-                    buf.write_to(&mut io::$function())
+                    buf.write_to(&mut Patient(io::$function().lock()))
                 });
                 let len = ready!(len)?;
                 stream.is_dirty = true;
@@ -146,7 +152,7 @@ macro_rules! outputs {
                     if !stream.is_dirty {
                         return Poll::Ready(Ok(()));
                     }
-                    stream.io.start_write(|| io::$function().flush())?;
+                    stream.io.start_write(|| Patient(io::$function().lock()).flush())?;
                     stream.is_dirty = false;
                 }
             }
@@ -160,20 +166,48 @@ macro_rules! outputs {
     )+};
 }
 
-macro_rules! descriptor {
-    ($type:ident) => {
-        impl AsRawFd for $type {
-            fn as_raw_fd(&self) -> RawFd {
-                self.std.as_raw_fd()
-            }
-        }
+/// A stream of std, under its lock, that waits where the system says that it would block. See the
+/// module's head.
+struct Patient<S>(S);
 
-        impl AsFd for $type {
-            fn as_fd(&self) -> BorrowedFd<'_> {
-                self.std.as_fd()
-            }
+impl<S: Read + AsDescriptor> Read for Patient<S> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        patiently(&mut self.0, |stream| stream.read(buf), wait_readable)
+    }
+}
+
+impl<S: Write + AsDescriptor> Write for Patient<S> {
+    /// An error of std's streams means that they have taken nothing of `buf`.
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        patiently(&mut self.0, |stream| stream.write(buf), wait_writable)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        patiently(&mut self.0, Write::flush, wait_writable)
+    }
+}
+
+/// The input, with a lock for each read: a lock does not go from thread to thread.
+struct Input;
+
+impl Read for Input {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        Patient(io::stdin().lock()).read(buf)
+    }
+}
+
+/// Waits before each new try.
+fn patiently<S, T>(
+    stream: &mut S,
+    mut try_it: impl FnMut(&mut S) -> io::Result<T>,
+    wait: impl Fn(&S) -> io::Result<()>,
+) -> io::Result<T> {
+    loop {
+        match try_it(stream) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => wait(stream)?,
+            answer => return answer,
         }
-    };
+    }
 }
 
 outputs! {
@@ -204,7 +238,7 @@ impl Stdin {
     #[doc(hidden)]
     pub fn poll_fill(&mut self, cx: &mut Context<'_>, max: usize) -> Poll<io::Result<&[u8]>> {
         self.io
-            .poll_fill(cx, max.min(DEFAULT_MAX_BUF_SIZE), io::stdin)
+            .poll_fill(cx, max.min(DEFAULT_MAX_BUF_SIZE), || Input)
     }
 }
 
@@ -216,13 +250,13 @@ impl AsyncRead for Stdin {
     ) -> Poll<io::Result<usize>> {
         self.get_mut()
             .io
-            .poll_read(cx, buf, DEFAULT_MAX_BUF_SIZE, io::stdin)
+            .poll_read(cx, buf, DEFAULT_MAX_BUF_SIZE, || Input)
     }
 }
 
 impl AsyncBufRead for Stdin {
     fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
-        self.get_mut().io.poll_fill(cx, FILL_BYTES, io::stdin)
+        self.get_mut().io.poll_fill(cx, FILL_BYTES, || Input)
     }
 
     fn consume(self: Pin<&mut Self>, len: usize) {

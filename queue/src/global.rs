@@ -1,4 +1,5 @@
-//! GRQ: the run queue that all workers share. It is unbounded, and pushing to it never waits.
+//! A queue that all threads share. It is unbounded, and pushing to it never waits. The GRQ is two
+//! of them (`grq.rs`).
 //!
 //! ```text
 //!   pushers                                          poppers, one at a time (a short mutex)

@@ -5,7 +5,7 @@
 //! | runnext | `runnext.rs` | its owner | its owner; a thief in round four (I8) |
 //! | LRQ, the local run queue | `local.rs` | its owner | its owner; thieves, half at a time (I4) |
 //! | the fork deque | `forked.rs` | its owner | its owner, the newest; thieves, the oldest |
-//! | GRQ, the global run queue | `global.rs` | any thread | any worker, a fair batch at a time |
+//! | GRQ, the global run queue | `grq.rs`: two of `global.rs` | any thread | any worker, a fair batch at a time |
 //! | ordered queues, of a P and shared | `ordered.rs` | its owner; any thread | the highest first; thieves, the upper half |
 //!
 //! The module [`ordered`] is for users: its queue can be used without a runtime. All else is for
@@ -33,6 +33,10 @@
 mod chain;
 mod forked;
 mod global;
+mod grq;
+#[cfg(ws_lines)]
+#[doc(hidden)]
+pub mod lines;
 mod local;
 pub mod ordered;
 #[doc(hidden)]
@@ -65,6 +69,7 @@ pub use self::{
     chain::{Batch, List},
     forked::{ForkDeque, ForkStealer, fork_deque},
     global::GlobalQueue,
+    grq::GlobalRunQueue,
     local::{CAPACITY, LocalQueue, Steal, Stealer, local_queue},
     ordered::{Ordered, OrderedLocal, OrderedShared, OrderedStealer, ordered_local},
     runnext::{RunNext, RunNextStealer, Token, run_next},

@@ -4,7 +4,8 @@
 //! model under `--cfg ws_loom` drives the shipped type and not a copy. The switch is our own and
 //! not loom's `cfg(loom)`: that one would switch dependencies as well. With `--cfg ws_shuttle`
 //! besides, the same models run under `shuttle`, which tries random schedules where loom would not
-//! come to an end.
+//! come to an end. `--cfg ws_lines` counts instead which lines of cache go from CPU to CPU in a
+//! simulation (`lines.rs`).
 //!
 //! Two things differ from `std`:
 //!
@@ -13,12 +14,13 @@
 //! - [`Mutex`] knows no poison. No user code runs under a lock of the runtime (S8), and a panic of
 //!   the scheduler itself aborts the process, so there is never half-written state to protect from.
 
+#[cfg(not(any(ws_loom, ws_lines)))]
+pub use std::sync::atomic;
 #[cfg(not(ws_loom))]
-pub use std::{
-    hint,
-    sync::{Arc, atomic},
-    thread,
-};
+pub use std::{hint, sync::Arc, thread};
+
+#[cfg(ws_lines)]
+pub use crate::lines::atomic;
 
 #[cfg(all(ws_loom, not(ws_shuttle)))]
 pub use loom::{
@@ -60,7 +62,10 @@ impl<T> Mutex<T> {
         Self(imp::Mutex::new(value))
     }
 
+    #[cfg_attr(ws_lines, track_caller)]
     pub fn lock(&self) -> MutexGuard<'_, T> {
+        #[cfg(ws_lines)]
+        crate::lines::touch(self, true);
         match self.0.lock() {
             Ok(guard) => guard,
             Err(poisoned) => poisoned.into_inner(),
@@ -68,7 +73,10 @@ impl<T> Mutex<T> {
     }
 
     /// Takes the lock if nobody has it.
+    #[cfg_attr(ws_lines, track_caller)]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        #[cfg(ws_lines)]
+        crate::lines::touch(self, true);
         match self.0.try_lock() {
             Ok(guard) => Some(guard),
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),

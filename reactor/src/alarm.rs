@@ -53,8 +53,8 @@
 //! the same clock (see `sys.rs`). Checked by `tests/netpoll/timer_is_never_early.rs`; what comes
 //! before, by `models::alarm`.
 //!
-//! Where there is no timerfd, the poller has a timeout of its own, rounded up to mio's
-//! milliseconds, and bringing it forward means to wake the poller: [`Arm::Wake`].
+//! Where there is no timerfd, the poller has a timeout of its own, rounded up to what the system's
+//! poll counts in, and bringing it forward means to wake the poller: [`Arm::Wake`].
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -64,6 +64,7 @@ use mio::Token;
 use crate::kernel::{Registry, Timer};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
+use crate::sys::TIMEOUT_STEP_NS;
 
 /// No thread waits. Below every deadline.
 const AWAKE: u64 = 0;
@@ -99,6 +100,11 @@ impl Alarm {
             set_to: Mutex::new(NEVER),
             timer: Timer::new(registry, token)?,
         })
+    }
+
+    /// Whether the timer ends a wait. Otherwise the wait has a timeout.
+    pub(crate) fn keeps_time(&self) -> bool {
+        self.timer.keeps_time()
     }
 
     /// Whether a thread waits, or is about to. The caller has fenced.
@@ -141,7 +147,7 @@ impl Alarm {
             return Arm::Done;
         }
         match self.set(&mut set_to, deadline) {
-            Ok(()) if Timer::KEEPS_TIME => Arm::Done,
+            Ok(()) if self.keeps_time() => Arm::Done,
             // A timer that can not be set is an error for the thread that waits: once awake it
             // calls `aim` again, which meets the error too and returns it.
             Ok(()) | Err(_) => Arm::Wake,
@@ -171,15 +177,16 @@ impl Alarm {
 
     /// The timeout for mio, where the timer does not do it.
     pub(crate) fn timeout(&self) -> Option<Duration> {
-        if Timer::KEEPS_TIME {
+        if self.keeps_time() {
             return None;
         }
         let until = self.sleep_until.load(Ordering::Relaxed);
         (until != NEVER).then(|| {
             let left = Duration::from_nanos(until.saturating_sub(self.ns(Instant::now())));
-            // Not every system's poll counts finer, and not every one of them rounds up.
-            let ms = left.as_nanos().div_ceil(1_000_000);
-            Duration::from_millis(u64::try_from(ms).unwrap_or(u64::MAX))
+            // Not every system's poll rounds up.
+            let steps = left.as_nanos().div_ceil(TIMEOUT_STEP_NS.into());
+            let ns = steps.saturating_mul(TIMEOUT_STEP_NS.into());
+            Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
         })
     }
 
@@ -241,7 +248,7 @@ mod tests {
         assert!(alarm.is_awaited());
         alarm.aim(None).unwrap();
         assert_eq!(set(&alarm), (NEVER, NEVER));
-        let done = if Timer::KEEPS_TIME {
+        let done = if alarm.keeps_time() {
             Arm::Done
         } else {
             Arm::Wake

@@ -7,6 +7,13 @@
 //! wake-ups). To take the waker's CPU out of the sleeper's set for a moment leaves the system no
 //! choice.
 //!
+//! A set has as many bits as the kernel may have CPUs, and the kernel refuses a shorter one
+//! (`EINVAL`). glibc's `cpu_set_t` has 1,024 bits, which is too few for a kernel built for more. So
+//! a set is a row of words here, and [`Mask::read_by`] doubles it until the kernel takes it.
+//!
+//! A waker keeps a thread off in the middle of a wake. So the row is the caller's and is kept for
+//! the next time: after the first one nothing is allocated.
+//!
 //! On other systems than Linux nothing is known and nothing is done.
 
 #![cfg_attr(
@@ -14,24 +21,145 @@
     expect(unsafe_code, reason = "a thread's CPU set has no face in std")
 )]
 
-use crate::ThreadId;
+#[cfg(target_os = "linux")]
+use std::io;
 
-/// The CPUs on which a thread was allowed to run before [`ThreadId::keep_off`].
+use crate::ThreadId;
+#[cfg(target_os = "linux")]
+use crate::refused::Facility;
+
+/// The CPUs on which a thread was allowed to run before [`ThreadId::keep_off`], and room for them.
 ///
 /// ```
 /// let thread = ws_reactor::ThreadId::current();
+/// let mut before = ws_reactor::CpuSet::default();
 /// if let Some(cpu) = ws_reactor::current_cpu()
-///     && let Some(before) = thread.keep_off(cpu)
+///     && thread.keep_off(cpu, &mut before)
 /// {
 ///     assert_ne!(ws_reactor::current_cpu(), Some(cpu));
 ///     before.restore(thread);
 /// }
 /// ```
-#[derive(Clone, Copy)]
-#[must_use = "the thread stays kept off until its set is restored"]
+#[derive(Default)]
 pub struct CpuSet {
     #[cfg(target_os = "linux")]
-    set: libc::cpu_set_t,
+    mask: Mask,
+}
+
+/// A set of CPUs as the kernel has it: one bit for each, in words of its own length.
+#[cfg(target_os = "linux")]
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Mask(Vec<libc::c_ulong>);
+
+#[cfg(target_os = "linux")]
+impl Default for Mask {
+    fn default() -> Self {
+        Self(vec![0; Self::WORDS_FIRST])
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Mask {
+    const BITS: usize = libc::c_ulong::BITS as usize;
+    /// Words of a `cpu_set_t`, with which nearly every kernel is content.
+    const WORDS_FIRST: usize = 1024 / Self::BITS;
+    /// The kernel knows no more than 8,192 CPUs on any processor today.
+    const WORDS_MAX: usize = 65_536 / Self::BITS;
+
+    fn contains(&self, cpu: usize) -> bool {
+        let word = self.0.get(cpu / Self::BITS);
+        word.is_some_and(|word| word & (1 << (cpu % Self::BITS)) != 0)
+    }
+
+    /// Puts a CPU that is in the set out of it, or in again.
+    fn flip(&mut self, cpu: usize) {
+        self.0[cpu / Self::BITS] ^= 1 << (cpu % Self::BITS);
+    }
+
+    fn len(&self) -> usize {
+        self.0.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// The set of a thread; 0 is the calling one.
+    pub(crate) fn of(thread: libc::pid_t) -> Option<Self> {
+        let mut mask = Self::default();
+        mask.read(thread).then_some(mask)
+    }
+
+    /// Takes the set of a thread; 0 is the calling one. False if the system does not tell.
+    fn read(&mut self, thread: libc::pid_t) -> bool {
+        if Facility::Affinity.is_refused() {
+            return false;
+        }
+        self.read_by(|words| {
+            // SAFETY: the pointer is valid for a write of the size that goes with it. The call
+            // knows its set by address and size alone, and a row of words is aligned as one.
+            let result = unsafe {
+                libc::sched_getaffinity(
+                    thread,
+                    size_of_val(words),
+                    words.as_mut_ptr().cast::<libc::cpu_set_t>(),
+                )
+            };
+            if result == 0 {
+                return Ok(());
+            }
+            let error = io::Error::last_os_error();
+            Facility::Affinity.note(&error);
+            Err(error)
+        })
+    }
+
+    /// Has `call` fill the words, and doubles them until they are enough for the kernel. False if
+    /// the kernel has another error.
+    fn read_by(&mut self, mut call: impl FnMut(&mut [libc::c_ulong]) -> io::Result<()>) -> bool {
+        while self.0.len() <= Self::WORDS_MAX {
+            self.0.fill(0);
+            match call(&mut self.0) {
+                Ok(()) => return true,
+                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+                    self.0.resize(2 * self.0.len(), 0);
+                }
+                Err(_) => return false,
+            }
+        }
+        *self = Self::default();
+        false
+    }
+
+    /// Gives the set to a thread; 0 is the calling one. False if the system refuses it.
+    pub(crate) fn apply(&self, thread: libc::pid_t) -> bool {
+        // SAFETY: the pointer is valid for a read of the size that goes with it; see `read`.
+        let result = unsafe {
+            libc::sched_setaffinity(
+                thread,
+                size_of_val(&*self.0),
+                self.0.as_ptr().cast::<libc::cpu_set_t>(),
+            )
+        };
+        if result != 0 {
+            Facility::Affinity.note(&io::Error::last_os_error());
+        }
+        result == 0
+    }
+}
+
+/// How many CPUs the calling thread may run on, if the system tells: also if it has more than
+/// 1,024, which `std::thread::available_parallelism` does not count.
+///
+/// ```
+/// if let Some(cpus) = ws_reactor::allowed_cpus() {
+///     assert!(cpus >= 1);
+/// }
+/// ```
+#[must_use]
+pub fn allowed_cpus() -> Option<usize> {
+    #[cfg(target_os = "linux")]
+    {
+        Some(Mask::of(0)?.len()).filter(|&cpus| cpus > 0)
+    }
+    #[cfg(not(target_os = "linux"))]
+    None
 }
 
 impl std::fmt::Debug for CpuSet {
@@ -53,42 +181,33 @@ pub fn current_cpu() -> Option<u32> {
 }
 
 impl ThreadId {
-    /// Takes `cpu` out of the set of CPUs that the thread may run on, and returns the set as it
-    /// was. None, and nothing is done, if the thread is gone, if it could not run on that CPU
-    /// anyway, if it could run on no other, or if the system does not allow it.
+    /// Takes `cpu` out of the set of CPUs that the thread may run on. `before` is the set as it was
+    /// then. False if the thread is gone, if it could not run on that CPU anyway, if it could run
+    /// on no other, or if the system does not allow it: the thread runs where it did, and `before`
+    /// has no meaning.
     ///
-    /// Costs about 10 us when the caches are cold. A set that other code gives the thread until
+    /// Costs about 10 us when the caches are cold, and allocates nothing unless `before` is too
+    /// small for the kernel's sets. A set that other code gives the thread until
     /// [`CpuSet::restore`] is lost.
-    pub fn keep_off(self, cpu: u32) -> Option<CpuSet> {
+    #[must_use = "the thread stays kept off until its set is restored"]
+    pub fn keep_off(self, cpu: u32, before: &mut CpuSet) -> bool {
         #[cfg(target_os = "linux")]
         {
             let thread = self.as_u32().cast_signed();
             let cpu = cpu as usize;
-            // SAFETY: a set is a plain array of bits, for which all zeroes is a value.
-            let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-            // SAFETY: the pointer is valid for a write of the size that goes with it. More CPUs
-            // than fit are an error.
-            let read =
-                unsafe { libc::sched_getaffinity(thread, size_of_val(&set), &raw mut set) } == 0;
-            let fits = cpu < 8 * size_of_val(&set);
-            // SAFETY: both read the set; `cpu` is a bit of it.
-            let useful =
-                read && fits && unsafe { libc::CPU_ISSET(cpu, &set) && libc::CPU_COUNT(&set) > 1 };
-            if !useful {
-                return None;
+            let mask = &mut before.mask;
+            if !mask.read(thread) || !mask.contains(cpu) || mask.len() == 1 {
+                return false;
             }
-            let before = CpuSet { set };
-            // SAFETY: `cpu` is a bit of the set, as was seen.
-            unsafe { libc::CPU_CLR(cpu, &mut set) };
-            // SAFETY: the pointer is valid for a read of the size that goes with it.
-            let done =
-                unsafe { libc::sched_setaffinity(thread, size_of_val(&set), &raw const set) } == 0;
-            done.then_some(before)
+            mask.flip(cpu);
+            let is_off = mask.apply(thread);
+            mask.flip(cpu);
+            is_off
         }
         #[cfg(not(target_os = "linux"))]
         {
-            let _ = cpu;
-            None
+            let _ = (cpu, before);
+            false
         }
     }
 }
@@ -96,14 +215,10 @@ impl ThreadId {
 impl CpuSet {
     /// Gives the thread its set back. That fails only if the thread is gone, or if the system has
     /// narrowed what the process may use; then it has set the thread's CPUs itself.
-    pub fn restore(self, thread: ThreadId) {
+    pub fn restore(&self, thread: ThreadId) {
         #[cfg(target_os = "linux")]
         {
-            let thread = thread.as_u32().cast_signed();
-            // SAFETY: the pointer is valid for a read of the size that goes with it.
-            let _ = unsafe {
-                libc::sched_setaffinity(thread, size_of_val(&self.set), &raw const self.set)
-            };
+            self.mask.apply(thread.as_u32().cast_signed());
         }
         #[cfg(not(target_os = "linux"))]
         let _ = thread;
@@ -118,16 +233,74 @@ mod tests {
     fn a_thread_runs_elsewhere_until_its_set_is_restored() {
         let thread = ThreadId::current();
         let cpu = current_cpu().expect("Linux tells");
-        let Some(before) = thread.keep_off(cpu) else {
+        let [mut before, mut other] = [CpuSet::default(), CpuSet::default()];
+        if !thread.keep_off(cpu, &mut before) {
             // One CPU is all that this process may use.
             assert_eq!(std::thread::available_parallelism().unwrap().get(), 1);
             return;
-        };
+        }
         assert_ne!(current_cpu(), Some(cpu));
-        assert!(thread.keep_off(cpu).is_none(), "it is kept off already");
+        assert!(!thread.keep_off(cpu, &mut other), "it is kept off already");
         before.restore(thread);
-        let again = thread.keep_off(cpu).expect("the CPU is in the set again");
-        again.restore(thread);
+        assert!(
+            thread.keep_off(cpu, &mut other),
+            "the CPU is in the set again"
+        );
+        other.restore(thread);
+    }
+
+    /// A kernel with room for so many CPUs, which lets the thread use the one of the highest number
+    /// and CPU 3.
+    fn kernel_of(cpus: usize) -> impl FnMut(&mut [libc::c_ulong]) -> io::Result<()> {
+        move |words| {
+            if 8 * size_of_val(words) < cpus {
+                return Err(io::Error::from_raw_os_error(libc::EINVAL));
+            }
+            for cpu in [3, cpus - 1] {
+                words[cpu / Mask::BITS] |= 1 << (cpu % Mask::BITS);
+            }
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_mask_grows_until_the_kernel_takes_it() {
+        for cpus in [5, 64, 1024, 1025, 2048, 5000, 8192] {
+            let mut mask = Mask::default();
+            assert!(mask.read_by(kernel_of(cpus)), "it fits");
+            assert_eq!(mask.len(), 2, "{cpus}");
+            assert!(mask.contains(3) && mask.contains(cpus - 1), "{cpus}");
+            assert!(!mask.contains(cpus), "{cpus}");
+            mask.flip(cpus - 1);
+            assert_eq!(mask.len(), 1, "{cpus}");
+            // The words are there for the next set, and nothing of this one is left in them.
+            let few = mask.0.len();
+            assert!(mask.read_by(|_| Ok(())), "{cpus}");
+            assert_eq!((mask.0.len(), mask.len()), (few, 0), "{cpus}");
+        }
+    }
+
+    #[test]
+    fn a_mask_does_not_grow_for_ever_and_another_error_ends_it() {
+        let mut calls = 0;
+        let einval = || io::Error::from_raw_os_error(libc::EINVAL);
+        let mut mask = Mask::default();
+        assert!(!mask.read_by(|_| {
+            calls += 1;
+            Err(einval())
+        }));
+        assert_eq!(calls, 7, "1,024 bits, and six times twice as many");
+        let refused = io::Error::from_raw_os_error(libc::ESRCH);
+        let mut refused = Some(refused);
+        assert!(!mask.read_by(|_| Err(refused.take().expect("it is asked once"))));
+    }
+
+    #[test]
+    fn the_cpus_of_this_thread_are_counted_as_std_counts_them() {
+        let allowed = allowed_cpus().expect("Linux tells");
+        let counted = std::thread::available_parallelism().unwrap().get();
+        // A quota makes the second number smaller.
+        assert!(counted <= allowed, "{counted} {allowed}");
     }
 
     #[test]
@@ -137,11 +310,15 @@ mod tests {
             let thread = ThreadId::current();
             let mut sets = Vec::new();
             for cpu in 0..1024 {
-                sets.extend(thread.keep_off(cpu));
+                let mut set = CpuSet::default();
+                if thread.keep_off(cpu, &mut set) {
+                    sets.push(set);
+                }
             }
             let left = current_cpu().expect("Linux tells");
-            assert!(thread.keep_off(left).is_none(), "the last one stays");
-            for set in sets.into_iter().rev() {
+            let mut none = CpuSet::default();
+            assert!(!thread.keep_off(left, &mut none), "the last one stays");
+            for set in sets.iter().rev() {
                 set.restore(thread);
             }
             tell.send(thread).unwrap();
@@ -152,7 +329,8 @@ mod tests {
         while gone.cpu_time_ns().is_some() {
             std::thread::yield_now();
         }
-        assert!(gone.keep_off(0).is_none());
-        assert!(ThreadId::current().keep_off(100_000).is_none());
+        let mut none = CpuSet::default();
+        assert!(!gone.keep_off(0, &mut none));
+        assert!(!ThreadId::current().keep_off(100_000, &mut none));
     }
 }

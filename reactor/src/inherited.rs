@@ -6,18 +6,24 @@
 //! thread would have all that for life. So a runtime notes these three of the thread that builds
 //! it, and each of its threads takes them as the first step.
 //!
-//! On other systems than Linux nothing is noted and nothing is done.
+//! On other systems than Linux it is the signal mask alone: there, niceness belongs to the process,
+//! and what a thread has of CPUs differs from system to system.
 
 #![cfg_attr(
-    target_os = "linux",
+    unix,
     expect(
         unsafe_code,
         reason = "CPUs, niceness and signal mask of a thread have no face in std"
     )
 )]
 
+#[cfg(unix)]
+use std::mem;
 #[cfg(target_os = "linux")]
-use std::{io, mem};
+use std::{io, sync::Arc};
+
+#[cfg(target_os = "linux")]
+use crate::cpu_set::Mask;
 
 /// CPUs, niceness and signal mask of a thread.
 ///
@@ -25,14 +31,14 @@ use std::{io, mem};
 /// let own = ws_reactor::Inherited::of_this_thread();
 /// std::thread::spawn(move || own.apply()).join().unwrap();
 /// ```
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct Inherited {
-    /// None: more CPUs than fit.
+    /// None: the system does not tell.
     #[cfg(target_os = "linux")]
-    cpus: Option<libc::cpu_set_t>,
+    cpus: Option<Arc<Mask>>,
     #[cfg(target_os = "linux")]
     nice: Option<libc::c_int>,
-    #[cfg(target_os = "linux")]
+    #[cfg(unix)]
     signals: libc::sigset_t,
 }
 
@@ -42,14 +48,16 @@ impl std::fmt::Debug for Inherited {
     }
 }
 
-#[cfg(target_os = "linux")]
 impl Inherited {
     /// Those of the calling thread.
     #[must_use]
     pub fn of_this_thread() -> Self {
         Self {
-            cpus: cpus(),
+            #[cfg(target_os = "linux")]
+            cpus: Mask::of(0).map(Arc::new),
+            #[cfg(target_os = "linux")]
             nice: nice(),
+            #[cfg(unix)]
             signals: signals(None),
         }
     }
@@ -57,13 +65,19 @@ impl Inherited {
     /// Gives them to the calling thread. What the system refuses stays as it is: a niceness that is
     /// lower than that of the calling thread needs a privilege, and CPUs may be gone.
     pub fn apply(&self) {
+        #[cfg(target_os = "linux")]
+        self.apply_cpus_and_niceness();
+        #[cfg(unix)]
+        signals(Some(&self.signals));
+    }
+
+    #[cfg(target_os = "linux")]
+    fn apply_cpus_and_niceness(&self) {
         // A change of the set may cost a move to another CPU, a look costs next to nothing.
-        if let (Some(cpus), Some(own)) = (self.cpus, cpus())
-            && !is_same(&cpus, &own)
+        if let (Some(cpus), Some(own)) = (&self.cpus, Mask::of(0))
+            && **cpus != own
         {
-            // SAFETY: the pointer is valid for a read of the size that goes with it. 0 is the
-            // calling thread.
-            let _ = unsafe { libc::sched_setaffinity(0, size_of_val(&cpus), &raw const cpus) };
+            let _ = cpus.apply(0);
         }
         if let Some(wanted) = self.nice
             && nice() != Some(wanted)
@@ -72,25 +86,7 @@ impl Inherited {
             // process.
             let _ = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, wanted) };
         }
-        signals(Some(&self.signals));
     }
-}
-
-#[cfg(target_os = "linux")]
-fn is_same(one: &libc::cpu_set_t, other: &libc::cpu_set_t) -> bool {
-    // SAFETY: both are sets of the same size.
-    unsafe { libc::CPU_EQUAL(one, other) }
-}
-
-/// The CPUs of the calling thread.
-#[cfg(target_os = "linux")]
-fn cpus() -> Option<libc::cpu_set_t> {
-    // SAFETY: a set is a plain array of bits, for which all zeroes is a value.
-    let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
-    // SAFETY: the pointer is valid for a write of the size that goes with it. More CPUs than fit
-    // are an error.
-    let read = unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) } == 0;
-    read.then_some(set)
 }
 
 /// The niceness of the calling thread.
@@ -105,7 +101,7 @@ fn nice() -> Option<libc::c_int> {
 }
 
 /// The signals that the calling thread blocked so far. Blocks others from now on, if it is told to.
-#[cfg(target_os = "linux")]
+#[cfg(unix)]
 fn signals(new: Option<&libc::sigset_t>) -> libc::sigset_t {
     // SAFETY: a set is a plain array of bits, for which all zeroes is a value.
     let mut before: libc::sigset_t = unsafe { mem::zeroed() };
@@ -114,16 +110,4 @@ fn signals(new: Option<&libc::sigset_t>) -> libc::sigset_t {
     // The only error is an operation that does not exist.
     let _ = unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, new, &raw mut before) };
     before
-}
-
-#[cfg(not(target_os = "linux"))]
-impl Inherited {
-    /// Those of the calling thread.
-    #[must_use]
-    pub fn of_this_thread() -> Self {
-        Self {}
-    }
-
-    /// Gives them to the calling thread.
-    pub fn apply(&self) {}
 }

@@ -49,6 +49,7 @@
 //! | `netpoll.rs` | which thread polls, which waits, and how is a wait ended? |
 //! | `alarm.rs` | until when does it wait, and how is that brought forward? |
 //! | `sys.rs` | how does the kernel count nanoseconds? (`unsafe` code) |
+//! | `poll_waker.rs` | how does a thread end the wait of another? |
 //! | `kernel.rs` | where does a model have a kernel of its own? |
 //! | `table.rs` | which source is an event about? |
 //! | `source.rs` | how do a waiting task and an event not miss each other? |
@@ -61,7 +62,8 @@
 //! | `inherited.rs` | what does a new thread have from the one that made it? |
 //! | `pidfd.rs` | has a process ended? (`unsafe` code) |
 //! | `signals.rs` | which listeners do the signals of a simulated process have? |
-//! | `writable.rs` | would a write to a descriptor wait? |
+//! | `refused.rs` | what does the system refuse, and what is lost by that? |
+//! | `unix.rs`, `windows.rs` | what is different between Unix and Windows? (`unsafe` code in `windows/`) |
 //!
 //! # Locks
 //!
@@ -86,8 +88,11 @@ mod kernel;
 #[cfg(all(test, ws_loom))]
 mod models;
 mod netpoll;
+#[cfg(unix)]
 mod pidfd;
+mod poll_waker;
 mod readiness;
+mod refused;
 mod registration;
 mod seen;
 #[cfg(unix)]
@@ -98,19 +103,38 @@ mod sys;
 mod table;
 mod thread;
 mod transfer;
+#[cfg(unix)]
+mod unix;
 mod wakers;
-mod writable;
+#[cfg(windows)]
+mod windows;
 
-pub use cpu_set::{CpuSet, current_cpu};
+#[cfg(unix)]
+use unix as os;
+#[cfg(windows)]
+use windows as os;
+
+pub use cpu_set::{CpuSet, allowed_cpus, current_cpu};
 pub use inherited::Inherited;
+pub use os::stderr_now;
+#[cfg(unix)]
+pub use os::{wait_readable, wait_writable};
+#[cfg(unix)]
 pub use pidfd::pidfd_open;
-pub use thread::ThreadId;
-pub use writable::is_writable;
+pub use refused::{Facility, Refusal, refusals, untold_refusals};
+pub use thread::{ThreadId, note_of_proc, try_join};
 
 pub use mio::Interest;
 pub use mio::event::Source;
 #[cfg(unix)]
 pub use mio::unix::{SourceFd, pipe};
+#[cfg(windows)]
+#[doc(hidden)]
+pub use os::pipe_of_sockets as pipe;
+#[cfg(windows)]
+pub use os::{
+    ConsoleEvent, ConsoleListener, ExitWatch, NamedPipe, PipeEnd, PipeInfo, PipeServer, open_client,
+};
 
 pub use netpoll::{Netpoll, Poller, WaitResult};
 pub use readiness::{Direction, Ready, ReadySet, Seen};

@@ -83,8 +83,10 @@ use std::io;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
+use mio::Token;
+
 use crate::alarm::{Alarm, Arm};
-use crate::kernel::{Events, Poll, Registry, Timer, Waker as PollWaker};
+use crate::kernel::{Events, Poll, PollWaker, Registry};
 use crate::source::Waiting;
 use crate::sync::atomic::{AtomicBool, Ordering, fence};
 use crate::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -169,12 +171,19 @@ impl Netpoll {
     /// # Errors
     ///
     /// What the system says: it needs four file descriptors on Linux (epoll and its duplicate,
-    /// eventfd, timerfd), all of them close-on-exec.
+    /// eventfd, timerfd), all of them close-on-exec. If a sandbox refuses one of the last two, the
+    /// netpoll does without ([`Facility`](crate::Facility)).
     pub fn new() -> io::Result<Arc<Netpoll>> {
+        Self::with_waker(PollWaker::new)
+    }
+
+    fn with_waker(
+        waker: impl FnOnce(&Registry, Token) -> io::Result<PollWaker>,
+    ) -> io::Result<Arc<Netpoll>> {
         let poll = Poll::new()?;
         let registry = poll.registry().try_clone()?;
         Ok(Arc::new(Netpoll {
-            waker: PollWaker::new(&registry, INTERRUPT)?,
+            waker: waker(&registry, INTERRUPT)?,
             alarm: Alarm::new(&registry, ALARM)?,
             interrupted: AtomicBool::new(false),
             table: Table::default(),
@@ -430,7 +439,7 @@ impl Poller<'_> {
             }
             result.events = ready.len() > before;
             result.interrupted |= self.netpoll.take_interrupt();
-            result.timed_out = (seen.alarm || !Timer::KEEPS_TIME) && alarm.is_due();
+            result.timed_out = (seen.alarm || !alarm.keeps_time()) && alarm.is_due();
             if result != WaitResult::default() {
                 return Ok(result);
             }
@@ -446,7 +455,13 @@ impl Poller<'_> {
         let Driver { poll, events } = &mut *self.driver;
         loop {
             match poll.poll(events, timeout()) {
-                Ok(()) => return Ok(self.netpoll.table.dispatch(events.iter(), ready)),
+                Ok(()) => {
+                    let seen = self.netpoll.table.dispatch(events.iter(), ready);
+                    if seen.interrupt {
+                        self.netpoll.waker.fetched();
+                    }
+                    return Ok(seen);
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
@@ -465,5 +480,28 @@ impl fmt::Debug for Poller<'_> {
         f.debug_struct("Poller")
             .field("is_prepared", &self.is_prepared)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, target_os = "linux", not(ws_loom)))]
+mod tests {
+    use super::*;
+
+    /// Fails if a poll leaves the bytes of the pipe where they are: see `poll_waker.rs`.
+    #[test]
+    fn whatever_fetches_the_event_of_a_pipe_empties_it() {
+        let netpoll = Netpoll::with_waker(PollWaker::pipe).unwrap();
+        let polls: [fn(&mut Poller<'_>); 2] = [
+            |poller| poller.look(&mut Vec::new()).unwrap(),
+            |poller| assert!(poller.wait(None, &mut Vec::new()).unwrap().interrupted),
+        ];
+        for poll in polls {
+            let mut poller = netpoll.try_poller().unwrap();
+            poller.prepare();
+            netpoll.interrupt();
+            netpoll.wake();
+            poll(&mut poller);
+            assert!(netpoll.waker.is_empty());
+        }
     }
 }

@@ -1,6 +1,10 @@
 //! A descriptor that is readable once a process has ended. An island of `unsafe` code.
 //!
-//! Only Linux has it, since 5.3. Elsewhere the answer is `ErrorKind::Unsupported`.
+//! Only Linux has it, since 5.3. Elsewhere the answer is `ErrorKind::Unsupported`, and the caller
+//! waits for SIGCHLD.
+//!
+//! Rejected: `EVFILT_PROC` of kqueue, which may tell of an end before the child can be reaped. A
+//! look that comes too early finds nothing, and no second event follows.
 
 #![cfg_attr(
     target_os = "linux",
@@ -8,6 +12,9 @@
 )]
 
 use std::{io, os::fd::OwnedFd};
+
+#[cfg(target_os = "linux")]
+use crate::refused::Facility;
 
 /// Opens a descriptor of a process. It is readable once the process has ended, and never read.
 ///
@@ -34,7 +41,11 @@ pub fn pidfd_open(process: u32) -> io::Result<OwnedFd> {
         match RawFd::try_from(fd) {
             // SAFETY: the kernel has just made this descriptor for us, and no other code knows it.
             Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
-            _ => Err(io::Error::last_os_error()),
+            _ => {
+                let error = io::Error::last_os_error();
+                Facility::ProcessDescriptor.note(&error);
+                Err(error)
+            }
         }
     }
     #[cfg(not(target_os = "linux"))]

@@ -49,6 +49,7 @@ use mio::Interest;
 
 use crate::kernel::Source as Pollable;
 use crate::netpoll::Netpoll;
+use crate::os::Watch;
 use crate::readiness::{Direction, Ready, Report, Snapshot, Why};
 use crate::source::Source;
 use crate::sync::Arc;
@@ -97,6 +98,8 @@ use crate::wakers::{Key, quietly};
 pub struct Registration {
     netpoll: Arc<Netpoll>,
     source: Arc<Source>,
+    /// What the system wants to be told after "would block". Told before a clear.
+    pub(crate) watch: Watch,
 }
 
 // No user code runs in the middle of a change of it, so a panic leaves nothing half done.
@@ -123,6 +126,7 @@ impl Registration {
         let registration = Registration {
             netpoll: netpoll.clone(),
             source: netpoll.table.insert(interest)?,
+            watch: Watch::none(),
         };
         source.register(netpoll.registry(), registration.source.token, interest)?;
         netpoll.registered();
@@ -264,6 +268,7 @@ impl Registration {
     /// Only right after an operation that would block: a direction that is cleared while there is
     /// still something to read is not reported again.
     pub fn clear_ready(&self, ready: Ready) {
+        self.watch.rearm();
         self.source.readiness.clear(ready, Why::Asked);
     }
 
@@ -369,7 +374,7 @@ impl Registration {
     /// As [`Registration::try_io`].
     pub fn try_io_either<T>(&self, mut f: impl FnMut() -> io::Result<T>) -> io::Result<T> {
         let snapshot = self.source.look()?;
-        if let Some(answer) = attempt_either(snapshot, &mut f) {
+        if let Some(answer) = self.attempt_either(snapshot, &mut f) {
             return answer;
         }
         self.source.expect_interest(Direction::Read)?;
@@ -391,7 +396,7 @@ impl Registration {
         cx: &mut Context<'_>,
         mut f: impl FnMut() -> io::Result<T>,
     ) -> Poll<io::Result<T>> {
-        let attempt = |snapshot| attempt_either(snapshot, &mut f);
+        let attempt = |snapshot| self.attempt_either(snapshot, &mut f);
         self.try_or_wait(attempt, || {
             self.source.wait(Direction::Read, cx.waker())?;
             self.source.wait(Direction::Write, cx.waker())
@@ -411,7 +416,7 @@ impl Registration {
         let mut read = self.waiter(Direction::Read);
         let mut write = self.waiter(Direction::Write);
         poll_fn(|cx| {
-            let attempt = |snapshot| attempt_either(snapshot, &mut f);
+            let attempt = |snapshot| self.attempt_either(snapshot, &mut f);
             self.try_or_wait(attempt, || {
                 read.wait(cx)?;
                 write.wait(cx)
@@ -499,27 +504,32 @@ impl Registration {
             Some(_) => Why::KernelWouldBlock,
             None => Why::Asked,
         };
+        self.watch.rearm();
         self.source.readiness.clear(seen, why);
+    }
+
+    /// Step 2 of an operation that may be about either direction. `None` if there is nothing to do
+    /// but wait.
+    fn attempt_either<T>(
+        &self,
+        snapshot: Snapshot,
+        f: &mut impl FnMut() -> io::Result<T>,
+    ) -> Option<io::Result<T>> {
+        if !snapshot.is_ready(Direction::Read) && !snapshot.is_ready(Direction::Write) {
+            return None;
+        }
+        match f() {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.watch.rearm();
+                None
+            }
+            answer => Some(answer),
+        }
     }
 
     #[inline]
     pub(crate) fn source(&self) -> &Source {
         &self.source
-    }
-}
-
-/// Step 2 of an operation that may be about either direction. `None` if there is nothing to do but
-/// wait.
-fn attempt_either<T>(
-    snapshot: Snapshot,
-    f: &mut impl FnMut() -> io::Result<T>,
-) -> Option<io::Result<T>> {
-    if !snapshot.is_ready(Direction::Read) && !snapshot.is_ready(Direction::Write) {
-        return None;
-    }
-    match f() {
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
-        answer => Some(answer),
     }
 }
 

@@ -43,6 +43,7 @@ impl Registration {
     ///
     /// Only right after an operation that would block, as [`Registration::clear_ready`].
     pub fn clear_seen(&self, seen: Seen, part: ReadySet) {
+        self.watch.rearm();
         self.source().readiness.clear_seen(seen, part, Why::Asked);
     }
 
@@ -100,6 +101,7 @@ impl Registration {
             if error.kind() == io::ErrorKind::WouldBlock {
                 // The operation is the user's: it may have asked about anything. So a direction
                 // that is closed stays closed.
+                self.watch.rearm();
                 self.source().readiness.clear_seen(seen, wanted, Why::Asked);
             }
         })
@@ -137,7 +139,7 @@ impl Registration {
     }
 }
 
-#[cfg(all(test, not(ws_loom)))]
+#[cfg(all(test, unix, not(ws_loom)))]
 mod tests {
     use std::io::{Read, Write};
     use std::os::fd::AsRawFd;

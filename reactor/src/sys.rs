@@ -20,8 +20,14 @@
 //! expiration that was not fetched and makes the next one an edge. So the read would be a system
 //! call without a use.
 //!
-//! On other systems [`Timer`] is an empty structure, [`Timer::KEEPS_TIME`] is false, and the poller
-//! hands its deadline to mio.
+//! On other systems [`Timer`] is an empty structure, [`Timer::keeps_time`] is false, and the poller
+//! hands its deadline to mio. So it is on Linux if a sandbox refuses `timerfd_create`, or one day
+//! `timerfd_settime` (`refused.rs`). A process without a descriptor or memory for it gets an error
+//! instead: a lesser runtime should not follow from a moment of want.
+//!
+//! kqueue's timeout counts nanoseconds. Rejected: a timer of kqueue's (`EVFILT_TIMER`). One system
+//! call brings it forward, and one wakes the poller instead. Its units and its absolute times
+//! differ from system to system.
 
 #![cfg_attr(
     target_os = "linux",
@@ -37,9 +43,29 @@ use std::time::Instant;
 use mio::{Registry, Token};
 
 #[cfg(target_os = "linux")]
+use crate::refused::Facility;
+#[cfg(target_os = "linux")]
+use std::sync::atomic::Ordering::Relaxed;
+
+/// The step of the timeout that mio gives to the system, in nanoseconds.
+pub(crate) const TIMEOUT_STEP_NS: u64 = if cfg!(any(
+    target_vendor = "apple",
+    target_os = "freebsd",
+    target_os = "netbsd",
+    target_os = "openbsd"
+)) {
+    1
+} else {
+    1_000_000
+};
+
+#[cfg(target_os = "linux")]
 #[derive(Debug)]
 pub(crate) struct Timer {
-    fd: std::os::fd::OwnedFd,
+    /// None: a sandbox refuses it.
+    fd: Option<std::os::fd::OwnedFd>,
+    /// Whether it can be set. Once false, it stays so.
+    keeps_time: std::sync::atomic::AtomicBool,
     origin: Instant,
     /// What `CLOCK_MONOTONIC` said at the origin or a little later, in nanoseconds.
     clock_at_origin: u64,
@@ -48,9 +74,26 @@ pub(crate) struct Timer {
 #[cfg(target_os = "linux")]
 impl Timer {
     /// Whether the timer wakes the poller. Otherwise the poller needs a timeout.
-    pub(crate) const KEEPS_TIME: bool = true;
+    pub(crate) fn keeps_time(&self) -> bool {
+        self.keeps_time.load(Relaxed)
+    }
 
     pub(crate) fn new(registry: &Registry, token: Token) -> io::Result<Self> {
+        let (origin, clock_at_origin) = origin()?;
+        let fd = match Self::open(registry, token) {
+            Ok(fd) => Some(fd),
+            Err(error) if Facility::Timer.note(&error) => None,
+            Err(error) => return Err(error),
+        };
+        Ok(Self {
+            keeps_time: fd.is_some().into(),
+            fd,
+            origin,
+            clock_at_origin,
+        })
+    }
+
+    fn open(registry: &Registry, token: Token) -> io::Result<std::os::fd::OwnedFd> {
         use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
         // SAFETY: the call takes no pointers, and both flags are ones it knows.
@@ -70,12 +113,7 @@ impl Timer {
             token,
             mio::Interest::READABLE,
         )?;
-        let (origin, clock_at_origin) = origin()?;
-        Ok(Self {
-            fd,
-            origin,
-            clock_at_origin,
-        })
+        Ok(fd)
     }
 
     /// The moment that times are counted from.
@@ -84,27 +122,35 @@ impl Timer {
     }
 
     /// Sets the timer to this many nanoseconds after the origin, in place of what it was set to.
+    /// Does nothing if it does not keep time, also from now on.
     pub(crate) fn set(&self, at_ns: u64) -> io::Result<()> {
         use std::os::fd::AsRawFd;
 
+        let Some(fd) = self.fd.as_ref().filter(|_| self.keeps_time()) else {
+            return Ok(());
+        };
         let setting = libc::itimerspec {
             it_interval: timespec(0),
             it_value: timespec(self.clock_at_origin.saturating_add(at_ns)),
         };
-        // SAFETY: `fd` is a timerfd as long as `self` lives; `setting` is read during the call
+        // SAFETY: `fd` is a timerfd that lives as long as `self`; `setting` is read during the call
         // only, its nanoseconds are below a second (see `timespec`), and a null pointer says that
         // the old setting is not wanted.
         let answer = unsafe {
             libc::timerfd_settime(
-                self.fd.as_raw_fd(),
+                fd.as_raw_fd(),
                 libc::TFD_TIMER_ABSTIME,
                 &setting,
                 std::ptr::null_mut(),
             )
         };
-        if answer < 0 {
-            return Err(io::Error::last_os_error());
+        if answer == 0 {
+            return Ok(());
         }
+        // Whatever the system says, the timeout of the wait does it as well.
+        let number = io::Error::last_os_error().raw_os_error();
+        Facility::Timer.note_number(number.unwrap_or_default());
+        self.keeps_time.store(false, Relaxed);
         Ok(())
     }
 }
@@ -169,7 +215,9 @@ pub(crate) struct Timer {
 
 #[cfg(not(target_os = "linux"))]
 impl Timer {
-    pub(crate) const KEEPS_TIME: bool = false;
+    pub(crate) fn keeps_time(&self) -> bool {
+        false
+    }
 
     pub(crate) fn new(_: &Registry, _: Token) -> io::Result<Self> {
         Ok(Self {

@@ -71,6 +71,8 @@ struct Inner {
 pub(crate) struct Seen {
     /// The timer's event.
     pub(crate) alarm: bool,
+    /// The event of an interrupt. It only ends the wait: the flag in `netpoll.rs` is what counts.
+    pub(crate) interrupt: bool,
 }
 
 impl Table {
@@ -126,8 +128,7 @@ impl Table {
         for event in events {
             match event.token() {
                 ALARM => seen.alarm = true,
-                // It only ends the wait. The flag in `netpoll.rs` is what counts.
-                INTERRUPT => {}
+                INTERRUPT => seen.interrupt = true,
                 token => {
                     let inner = inner.get_or_insert_with(|| self.inner.lock());
                     if let Some(source) = inner.sources.get(token.0 & INDEX_MASK)

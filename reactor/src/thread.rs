@@ -5,21 +5,57 @@
 //! something or only for a core: on a busy machine the clock of a runnable thread stands still in
 //! many looks.
 //!
-//! On other systems than Linux nothing is known, and a monitor has to go by the time alone.
+//! Each system has its file in `thread/`: Linux, the systems of Apple, FreeBSD, Windows, and one
+//! for all others. A file should answer both questions or none. With the clock alone, a monitor
+//! takes a thread that waits for a thread that waits for a core. Without both it goes by the time
+//! alone. Windows has the clock alone: there, a thread that blocks without a word keeps its permit
+//! for a slice.
+//!
+//! Rejected: NetBSD and OpenBSD have the clock of a thread, and the time in their tables of threads
+//! is brought up to date only when the thread leaves its core.
 
-#![cfg_attr(
-    target_os = "linux",
-    expect(
-        unsafe_code,
-        reason = "a thread's id and its CPU clock have no face in std"
-    )
+#[cfg_attr(target_os = "linux", path = "thread/linux.rs")]
+#[cfg_attr(target_vendor = "apple", path = "thread/apple.rs")]
+#[cfg_attr(target_os = "freebsd", path = "thread/freebsd.rs")]
+#[cfg_attr(windows, path = "thread/windows.rs")]
+#[cfg_attr(
+    not(any(
+        target_os = "linux",
+        target_vendor = "apple",
+        target_os = "freebsd",
+        windows
+    )),
+    path = "thread/unknown.rs"
 )]
+mod system;
 
-use std::{fs::File, io::Read};
+use std::{io, thread::JoinHandle};
 
-/// The state of a thread is in so many bytes of its `stat`: a number of ten digits at most, and a
-/// name of 63 (`proc_task_name` in linux/fs/proc/array.c), come before it.
-const STATE_WITHIN: usize = 128;
+use crate::refused::Facility;
+
+/// Joins a thread that has ended, with its thread-locals, and waits for none.
+///
+/// # Errors
+///
+/// Gives the handle back if the thread has not ended yet, or if the system does not tell: Linux
+/// alone does.
+///
+/// ```
+/// let mut handle = std::thread::spawn(|| ());
+/// while cfg!(target_os = "linux") {
+///     match ws_reactor::try_join(handle) {
+///         Ok(()) => break,
+///         Err(back) => handle = back,
+///     }
+///     std::thread::yield_now();
+/// }
+/// ```
+pub fn try_join(handle: JoinHandle<()>) -> Result<(), JoinHandle<()>> {
+    #[cfg(target_os = "linux")]
+    return system::try_join(handle);
+    #[cfg(not(target_os = "linux"))]
+    Err(handle)
+}
 
 /// A thread of this process.
 ///
@@ -38,14 +74,7 @@ pub struct ThreadId(u32);
 impl ThreadId {
     /// The calling thread.
     pub fn current() -> Self {
-        #[cfg(target_os = "linux")]
-        {
-            // SAFETY: the call has no arguments and cannot fail.
-            let id = unsafe { libc::gettid() };
-            Self(id.cast_unsigned())
-        }
-        #[cfg(not(target_os = "linux"))]
-        Self(0)
+        Self(system::current())
     }
 
     /// The number that the system has given it, or 0 where that is not known.
@@ -61,41 +90,36 @@ impl ThreadId {
     /// The CPU time that it has used, in nanoseconds. None if it is gone, or the system does not
     /// tell.
     pub fn cpu_time_ns(self) -> Option<u64> {
-        #[cfg(target_os = "linux")]
-        {
-            /// `CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED`: the lower bits of a clock id that names
-            /// a thread, the upper ones being the complement of its number (linux/posix-timers.h).
-            const THREAD_CLOCK: libc::clockid_t = 0b110;
-            let clock = (!self.0.cast_signed() << 3) | THREAD_CLOCK;
-            let mut time = libc::timespec {
-                tv_sec: 0,
-                tv_nsec: 0,
-            };
-            // SAFETY: `time` is valid for a write of one `timespec`; a clock that does not exist is
-            // an error.
-            let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
-            (result == 0)
-                .then(|| time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned())
-        }
-        #[cfg(not(target_os = "linux"))]
-        None
+        system::cpu_time_ns(self.0)
     }
 
     /// Whether it waits for something other than a core. None if it is gone, or the system does not
-    /// tell. Costs some microseconds: a file is read.
+    /// tell. Costs some microseconds: on Linux a file is read.
     pub fn is_waiting(self) -> Option<bool> {
-        let mut stat = File::open(format!("/proc/self/task/{}/stat", self.0)).ok()?;
-        // The rest of it, and where it ends, would be read for nothing.
-        let mut begin = [0; STATE_WITHIN];
-        let read = stat.read(&mut begin).ok()?;
-        // The name of the thread, in parentheses, may contain anything; the state follows the last
-        // one.
-        let name_ends = begin[..read].windows(2).rposition(|two| two == b") ")?;
-        Some(*begin.get(name_ends + 2)? != b'R')
+        system::is_waiting(self.0)
     }
 }
 
-#[cfg(all(test, target_os = "linux", not(ws_loom)))]
+/// A file of `/proc` could not be opened. Notes it if that is so with all of them: the files of a
+/// thread that is gone are not there either.
+///
+/// ```
+/// ws_reactor::note_of_proc(&std::io::ErrorKind::NotFound.into());
+/// ```
+pub fn note_of_proc(error: &io::Error) {
+    Facility::Proc.note(error);
+    #[cfg(target_os = "linux")]
+    if error.kind() == io::ErrorKind::NotFound && !std::path::Path::new("/proc/self").exists() {
+        Facility::Proc.note_number(libc::ENOENT);
+    }
+}
+
+// Where the system tells.
+#[cfg(all(
+    test,
+    any(target_os = "linux", target_vendor = "apple", target_os = "freebsd"),
+    not(ws_loom)
+))]
 mod tests {
     use super::*;
 

@@ -1,12 +1,12 @@
 //! As much of HTTP/1.1 as the page needs: a head without a body in, an answer with a stated length
 //! out. A file is sent piece by piece, so one of any length takes the memory of a piece.
 
-use std::{fs::File, io, os::unix::fs::FileExt, sync::Arc, time::Duration};
+use std::{fs::File, io, sync::Arc, time::Duration};
 
 use futures::{AsyncReadExt, AsyncWriteExt};
 
 use super::aside;
-use crate::{net::TcpStream, time::timeout};
+use crate::{net::TcpStream, os::read_exact_at, time::timeout};
 
 /// The most bytes of a request's head. What a browser sends is below 2 KiB.
 const HEAD_MAX: usize = 8 << 10;
@@ -125,7 +125,7 @@ impl Connection {
             let wanted = usize::try_from(length - sent).map_or(PIECE, |rest| rest.min(PIECE));
             piece.resize(wanted, 0);
             // One that has become shorter is an error, and the client sees the connection end.
-            let read = aside(move || file.read_exact_at(&mut piece, sent).map(|()| piece));
+            let read = aside(move || read_exact_at(&file, &mut piece, sent).map(|()| piece));
             piece = read.await??;
             self.write(&piece).await?;
             sent += wanted as u64;
@@ -160,7 +160,7 @@ fn parse(bytes: &[u8]) -> Result<Option<(Request, usize)>, NoRequest> {
         closes: parsed.version == Some(0),
     };
     for header in parsed.headers.iter() {
-        let Ok(value) = str::from_utf8(header.value) else {
+        let Ok(value) = std::str::from_utf8(header.value) else {
             return Err(NoRequest::Refused(400, "a header is not a text"));
         };
         let name = header.name.to_ascii_lowercase();

@@ -20,9 +20,8 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     env,
-    fs::{self, File, OpenOptions},
+    fs::File,
     io::{self, BufWriter},
-    os::unix::fs::OpenOptionsExt,
     sync::{Arc, Mutex, MutexGuard},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
@@ -278,12 +277,8 @@ impl Drop for Live {
 
 /// A file for this user alone, which goes when it is closed.
 fn unnamed_file() -> io::Result<File> {
-    let path = env::temp_dir().join(format!("ws-snapshot-{}", page::random()?));
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create_new(true).mode(0o600);
-    let file = options.open(&path)?;
-    fs::remove_file(&path)?;
-    Ok(file)
+    let name = format!("ws-snapshot-{}", page::random()?);
+    crate::os::unnamed_file(&env::temp_dir().join(name))
 }
 
 /// What a panic under the lock left is whole: it is replaced in one step.

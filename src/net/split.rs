@@ -43,13 +43,13 @@ use std::task::{Context, Poll};
 
 use futures::io::{AsyncRead, AsyncWrite};
 
-use super::{TcpStream, UnixStream};
+use super::TcpStream;
 
-mod sealed {
+pub(crate) mod sealed {
     pub trait Sealed {}
 }
 
-/// A stream that has two halves: [`TcpStream`] and [`UnixStream`].
+/// A stream that has two halves: [`TcpStream`], and `UnixStream` on Unix.
 pub trait Duplex: sealed::Sealed + Clone {
     /// Ends a direction, or both, as the method of the same name does.
     #[doc(hidden)]
@@ -69,18 +69,6 @@ impl Duplex for TcpStream {
 
     fn is_clone_of(&self, other: &Self) -> bool {
         TcpStream::is_clone_of(self, other)
-    }
-}
-
-impl sealed::Sealed for UnixStream {}
-
-impl Duplex for UnixStream {
-    fn shutdown(&self, how: Shutdown) -> io::Result<()> {
-        UnixStream::shutdown(self, how)
-    }
-
-    fn is_clone_of(&self, other: &Self) -> bool {
-        UnixStream::is_clone_of(self, other)
     }
 }
 

@@ -11,6 +11,7 @@ use ws_reactor::{Interest, Netpoll};
 use super::tcp_socket::BACKLOG;
 use super::tcp_stream::TcpStream;
 use crate::delegate::{listening_socket, std_socket};
+use crate::os::LISTENERS_REUSE_ADDRESSES;
 use ws_net::AsyncFd;
 use ws_net::addr::{ToSocketAddrs, first_that_works};
 use ws_net::connect::tcp_socket;
@@ -57,7 +58,8 @@ impl TcpListener {
     ///
     /// Port 0 lets the system choose, and [`TcpListener::local_addr`] says what it chose. The
     /// socket has `SO_REUSEADDR` set, so that a server can be started again at once, and a backlog
-    /// of 1024; for other choices there is [`TcpSocket`](super::TcpSocket).
+    /// of 1024. (On Windows that option means another thing, and is not set.) For other choices
+    /// there is [`TcpSocket`](super::TcpSocket).
     ///
     /// # Errors
     ///
@@ -159,7 +161,7 @@ listening_socket! {
 
 fn listen(netpoll: &Arc<Netpoll>, addr: SocketAddr) -> io::Result<TcpListener> {
     let socket = tcp_socket(Domain::for_address(addr))?;
-    socket.set_reuse_address(true)?;
+    socket.set_reuse_address(LISTENERS_REUSE_ADDRESSES)?;
     socket.bind(&addr.into())?;
     socket.listen(BACKLOG)?;
     TcpListener::join(netpoll, socket.into())

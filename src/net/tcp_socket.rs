@@ -4,13 +4,13 @@ use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 use socket2::{Domain, Socket, TcpKeepalive};
 
 use super::tcp_listener::TcpListener;
 use super::tcp_stream::TcpStream;
+use crate::os::descriptor_of_socket2;
 use ws_net::connect::{connect_tcp, tcp_socket};
 use ws_net::current::{self, in_runtime};
 
@@ -151,25 +151,6 @@ impl TcpSocket {
         self.socket.reuse_address()
     }
 
-    /// Lets several sockets listen on one port (`SO_REUSEPORT`); the system spreads the
-    /// connections. All of them have to say so.
-    ///
-    /// # Errors
-    ///
-    /// What the system says.
-    pub fn set_reuse_port(&self, reuse: bool) -> io::Result<()> {
-        self.socket.set_reuse_port(reuse)
-    }
-
-    /// Returns whether [`TcpSocket::set_reuse_port`] is in effect.
-    ///
-    /// # Errors
-    ///
-    /// What the system says.
-    pub fn reuse_port(&self) -> io::Result<bool> {
-        self.socket.reuse_port()
-    }
-
     /// Says whether a socket for IPv6 leaves IPv4 alone (`IPV6_V6ONLY`).
     ///
     /// # Errors
@@ -235,31 +216,36 @@ impl TcpSocket {
     }
 }
 
+/// Windows has no such option.
+#[cfg(unix)]
+impl TcpSocket {
+    /// Lets several sockets listen on one port (`SO_REUSEPORT`); the system spreads the
+    /// connections. All of them have to say so.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub fn set_reuse_port(&self, reuse: bool) -> io::Result<()> {
+        self.socket.set_reuse_port(reuse)
+    }
+
+    /// Returns whether [`TcpSocket::set_reuse_port`] is in effect.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub fn reuse_port(&self) -> io::Result<bool> {
+        self.socket.reuse_port()
+    }
+}
+
 impl fmt::Debug for TcpSocket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("TcpSocket")
-            .field(&self.socket.as_raw_fd())
-            .finish()
+        f.debug_tuple("TcpSocket").field(&self.socket).finish()
     }
 }
 
-impl AsFd for TcpSocket {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
-    }
-}
-
-impl AsRawFd for TcpSocket {
-    fn as_raw_fd(&self) -> RawFd {
-        self.socket.as_raw_fd()
-    }
-}
-
-impl From<TcpSocket> for OwnedFd {
-    fn from(socket: TcpSocket) -> Self {
-        socket.socket.into()
-    }
-}
+descriptor_of_socket2!(TcpSocket);
 
 /// When and how often the system asks an idle peer whether it is still there.
 ///
@@ -327,6 +313,7 @@ impl Keepalive {
         target_os = "linux",
         target_os = "netbsd",
         target_vendor = "apple",
+        windows,
     ))]
     fn questions(&self, mut params: TcpKeepalive) -> io::Result<TcpKeepalive> {
         if let Some(interval) = self.interval {
@@ -348,6 +335,7 @@ impl Keepalive {
         target_os = "linux",
         target_os = "netbsd",
         target_vendor = "apple",
+        windows,
     )))]
     fn questions(&self, params: TcpKeepalive) -> io::Result<TcpKeepalive> {
         if self.interval.is_none() && self.retries.is_none() {

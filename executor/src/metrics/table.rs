@@ -106,6 +106,11 @@ pub(super) const OF_RUNTIME: &[Number<Metrics>] = &[
         "Times that an accept waited, for the system had no room.",
         |m| m.accepts_delayed,
     ),
+    gauge(
+        "facilities_refused",
+        "Facilities that the system refuses, and the runtime does without.",
+        |m| m.facilities_refused as u64,
+    ),
 ];
 
 /// The histograms: a name, what it is, and where.

@@ -33,7 +33,7 @@ use crate::{
         keeper::{Keeper, KeeperEnv},
         phase::{Phase, ShutdownEnv, Threads},
     },
-    queue::{GlobalQueue, OrderedShared, Stealer, local_queue},
+    queue::{GlobalRunQueue, OrderedShared, Stealer, local_queue},
     sync::{
         Condvar, Mutex,
         atomic::{AtomicBool, AtomicUsize},
@@ -45,7 +45,7 @@ use crate::{
 struct MockRuntime {
     this: Weak<Self>,
     idle: Idle,
-    grq: GlobalQueue<Job>,
+    grq: GlobalRunQueue<Job>,
     ordered: OrderedShared<Job>,
     phase: Phase,
     peers: [Peer; 3],
@@ -115,7 +115,7 @@ impl Env for MockRuntime {
         &self.idle
     }
 
-    fn grq(&self) -> &GlobalQueue<Job> {
+    fn grq(&self) -> &GlobalRunQueue<Job> {
         &self.grq
     }
 
@@ -269,7 +269,7 @@ impl MockRuntime {
         Arc::new_cyclic(|this| Self {
             this: this.clone(),
             idle: Idle::new(permits, 3),
-            grq: GlobalQueue::new(),
+            grq: GlobalRunQueue::new(),
             ordered: OrderedShared::new(),
             phase: Phase::new(),
             peers: array::from_fn(|index| Peer {

@@ -26,9 +26,9 @@ use crate::{
         sleep::{Sleeper, Slept},
     },
     queue::{
-        Batch, GlobalQueue, Item, Linked, LocalQueue, Ordered, OrderedLocal, OrderedShared,
-        OrderedStealer, RunNext, RunNextStealer, Steal, Stealer, local_queue, ordered_local,
-        run_next,
+        Batch, GlobalQueue, GlobalRunQueue, Item, Linked, LocalQueue, Ordered, OrderedLocal,
+        OrderedShared, OrderedStealer, RunNext, RunNextStealer, Steal, Stealer, local_queue,
+        ordered_local, run_next,
     },
     sync::{
         Mutex, UnsafeCell,
@@ -111,7 +111,7 @@ impl Ordered for Job {
 /// What all threads share.
 pub(super) struct MockEnv {
     idle: Idle,
-    grq: GlobalQueue<Job>,
+    grq: GlobalRunQueue<Job>,
     ordered: OrderedShared<Job>,
     peers: Vec<Peer>,
     /// It stays open. A sleeper ends by `closed`.
@@ -232,7 +232,7 @@ fn mock_with<const N: usize>(
     });
     let mock = Arc::new(MockEnv {
         idle: Idle::new(permits, N),
-        grq: GlobalQueue::new(),
+        grq: GlobalRunQueue::new(),
         ordered: OrderedShared::new(),
         peers,
         phase: Phase::new(),
@@ -297,7 +297,7 @@ impl Env for MockEnv {
         &self.idle
     }
 
-    fn grq(&self) -> &GlobalQueue<Job> {
+    fn grq(&self) -> &GlobalRunQueue<Job> {
         &self.grq
     }
 
@@ -618,8 +618,8 @@ impl Worker {
         }
         loop {
             let mut busy = false;
-            for (index, victim) in self.mock.peers.iter().enumerate() {
-                if index == self.index {
+            for victim in self.mock.awake_peers() {
+                if victim.index() == self.index {
                     continue;
                 }
                 match victim.stealer.steal_into(&self.lrq) {

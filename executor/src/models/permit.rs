@@ -15,6 +15,7 @@
 //! | `what_relied_on_a_thread_that_was_revoked_asleep_is_taken` | the same, and another job was pushed in reliance on that spinner | 1 | 1.7 | `permit_regain_does_not_look` |
 //! | `a_waker_and_an_owner_that_stands_up` | of a waker and the owner one makes the P run | 2 | 0.7 | also `idle_no_last_look` |
 //! | `a_sleep_that_brings_work_beside_a_wake` | a thread takes a permit for what its sleep has brought while it is handed another: one goes back, and both jobs are done | 2 | 0.3 | `permit_unpark_loses_the_other` |
+//! | `a_bit_that_a_waker_left_behind_hides_nobody` | a waker hands a permit over between the worker state and the bit: thieves see the P once its thread runs something (*A parked P is empty*) | 2 | 2.1 | `permit_handed_keeps_the_bit` |
 //! | `a_sleep_that_brings_work_beside_a_release` | the same where no permit is free until another thread gives one up: the work is done | 3 | 0.7 | `permit_after_sleep_sleeps_on` |
 //! | `pinned_work_gets_the_permit_that_is_released` | who wants a permit and who releases one see each other | 3 | 0.7 | `permit_release_forgets_who_wants`, `permit_want_no_fence` |
 //! | `two_that_want_a_permit_get_it_in_turn` | the same with two who want one | 2 | 15.4 | `permit_wanting_looks_once` |
@@ -189,6 +190,28 @@ fn a_sleep_that_brings_work_beside_a_wake() {
         let submitter = mock.clone();
         let work = move || assert_eq!(number(sleeper.next()) + number(sleeper.next()), 3);
         turn.race(work, [move || submitter.push_foreign(Job::new(2))]);
+        mock.assert_settled();
+    });
+}
+
+#[test]
+fn a_bit_that_a_waker_left_behind_hides_nobody() {
+    explore(2, |turn| {
+        let (mock, [sleeper]) = mock(2);
+        // It wakes up by itself, and parks once more beside a waker that has cleared its first bit.
+        let sleeper = sleeper.arrive().asleep().that_brings(Job::new(0));
+        let (submitter, env) = (mock.clone(), mock.clone());
+        let submits = move || {
+            submitter.push_foreign(Job::new(1));
+            submitter.push_foreign(Job::new(2));
+        };
+        let work = move || {
+            for _ in 0..3 {
+                number(sleeper.next());
+                assert_eq!(env.awake_peers().count(), 1, "thieves pass it by");
+            }
+        };
+        turn.race(submits, [work]);
         mock.assert_settled();
     });
 }

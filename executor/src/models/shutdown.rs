@@ -49,7 +49,7 @@ use crate::{
         idle::{Idle, Permit, Spinning, WorkerStateCell},
         phase::{Phase, ShutdownEnv, Threads},
     },
-    queue::{GlobalQueue, OrderedShared, Stealer, local_queue},
+    queue::{GlobalRunQueue, OrderedShared, Stealer, local_queue},
     sync::{
         Condvar, Mutex, UnsafeCell,
         atomic::{
@@ -70,7 +70,7 @@ struct MockRuntime {
     idle: Idle,
     /// The only permit: nobody is to be woken.
     _permit: Permit,
-    grq: GlobalQueue<Task>,
+    grq: GlobalRunQueue<Task>,
     ordered: OrderedShared<Task>,
     phase: Phase,
     peers: [Peer; 2],
@@ -184,7 +184,7 @@ impl Env for MockRuntime {
         &self.idle
     }
 
-    fn grq(&self) -> &GlobalQueue<Task> {
+    fn grq(&self) -> &GlobalRunQueue<Task> {
         &self.grq
     }
 
@@ -315,7 +315,7 @@ impl MockRuntime {
         let runtime = Arc::new_cyclic(|this: &std::sync::Weak<Self>| Self {
             idle,
             _permit: permit,
-            grq: GlobalQueue::new(),
+            grq: GlobalRunQueue::new(),
             ordered: OrderedShared::new(),
             phase: Phase::new(),
             peers: [0, 1].map(|index| Peer {

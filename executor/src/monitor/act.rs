@@ -44,8 +44,14 @@ pub(super) fn record(shared: &Shared, peer: &Peer, view: &View, long: Long) {
 }
 
 impl Monitor {
-    /// Does what a look at a worker came to.
-    pub(super) fn act(&mut self, shared: &Shared, peer: &Peer, view: &View, verdict: Verdict) {
+    /// Does what a look at a worker came to. Whether that may change what others need.
+    pub(super) fn act(
+        &mut self,
+        shared: &Shared,
+        peer: &Peer,
+        view: &View,
+        verdict: Verdict,
+    ) -> bool {
         if verdict.attention != 0 {
             peer.attention.fetch_or(verdict.attention, Relaxed);
         }
@@ -74,7 +80,9 @@ impl Monitor {
             }
         }
         self.note(verdict.notes);
+        let changes = verdict.computes.is_some() || !matches!(verdict.act, Act::Nothing);
         self.found.acted |= self.take(shared, peer, verdict.act);
+        changes
     }
 
     fn note(&mut self, notes: Notes) {

@@ -15,8 +15,7 @@ use super::{
 };
 use crate::{
     policy::{
-        Heuristic,
-        constants::{COMPUTES_NS, GLOBAL_TICK, LOOK_NS, SLICE_NS},
+        constants::{COMPUTES_NS, LOOK_NS, SLICE_NS},
         short_wait::{ShortWaits, Wait},
     },
     sched::{
@@ -38,16 +37,6 @@ pub(super) struct Seen {
     pub(super) stall: Stalling,
     /// It was seen to be long.
     pub(super) long: bool,
-}
-
-impl Seen {
-    /// Whether it has made fewer than 61 ticks a millisecond since it was seen last.
-    fn is_slow(&self, view: &View) -> bool {
-        // If it was not seen for weeks, these products are beyond 64 bits.
-        let made = u128::from(view.ticks.saturating_sub(self.ticks));
-        let elapsed = u128::from(view.now - self.since);
-        self.since > 0 && made * u128::from(LOOK_NS) < elapsed * u128::from(GLOBAL_TICK)
-    }
 }
 
 /// What holds for all workers at a look.
@@ -151,8 +140,6 @@ fn moved_on(
     let polls = view.is_in_a_poll();
     let runs = polls && view.is_running();
     waits.end(&mut seen.wait);
-    let sent =
-        Heuristic::SlowPolls.is_on() && runs && seen.is_slow(view) && ask.could_take_for_all();
     let reported = seen.stall.is_reported();
     let was_long = seen.long;
     let cpu = (polls || reported).then(|| ask.cpu_time()).flatten();
@@ -175,14 +162,13 @@ fn moved_on(
         && ask.others_need_a_permit(false)
         && ask.is_waiting();
     Verdict {
-        attention: if sent { attention::GLOBAL } else { 0 },
         computes: Some(false),
         ended,
         long: was_long.then_some(Long::Ends),
         notes: Notes {
-            watchful: sent,
             doubts,
             watches: polls && round.threshold.is_some(),
+            ..Notes::default()
         },
         ..Verdict::default()
     }
@@ -218,7 +204,7 @@ fn goes_on(
     let is_slow = blocked || ran.is_none_or(|ran| ran >= COMPUTES_NS);
     let act = what_to_take(view, round, seen, waits, blocked, ask);
     let revoked = matches!(act, Act::Revoke { .. });
-    let lasted = now - seen.since;
+    let lasted = now.saturating_sub(seen.since);
     let long = match (seen.long, lasted >= LOOK_NS) {
         (true, _) => Some(Long::GoesOn(lasted)),
         (false, true) => Some(Long::Begins(lasted)),
@@ -269,7 +255,7 @@ fn what_to_take(
     if !view.is_running() {
         return Act::Nothing;
     }
-    let lasted = view.now - seen.since;
+    let lasted = view.now.saturating_sub(seen.since);
     let had_its_slice = lasted >= SLICE_NS;
     let holds_up = blocked || had_its_slice;
     if holds_up && ask.has_child() {

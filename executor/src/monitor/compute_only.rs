@@ -104,7 +104,7 @@ impl ComputeOnly {
     /// None: something else goes on.
     pub(super) fn judge(&mut self, now: u64, workers: Option<impl Iterator<Item = (usize, Does)>>) {
         self.restless = self.restless.saturating_sub(1);
-        let elapsed = now - std::mem::replace(&mut self.then, now);
+        let elapsed = now.saturating_sub(std::mem::replace(&mut self.then, now));
         let Some(workers) = workers else {
             self.cpu.clear();
             self.holds = false;

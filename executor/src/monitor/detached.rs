@@ -9,7 +9,6 @@ use crate::{
         forks::may_detach_one_more,
     },
     sched::{Shared, processor::Peer},
-    sync::atomic::Ordering::Relaxed,
 };
 
 /// CPU time of a worker's thread at a look that is at least one period back.
@@ -32,11 +31,11 @@ impl Share {
             return Some(false);
         };
         let Self { then, cpu: before } = *self;
-        if before.is_some() && now - then < LOOK_NS {
+        if before.is_some() && now.saturating_sub(then) < LOOK_NS {
             return None;
         }
         *self = Self::begin(now, cpu);
-        before.map(|before| COMPUTES_PART * used.saturating_sub(before) >= now - then)
+        before.map(|before| COMPUTES_PART * used.saturating_sub(before) >= now.saturating_sub(then))
     }
 }
 
@@ -57,8 +56,8 @@ impl Shared {
     /// Marks whether a P's thread computes without a permit. If it does no more, its core is free,
     /// and a thread may have slept for want of one.
     pub(super) fn set_detached(&self, peer: &Peer, computes: bool) {
-        if peer.flags.computes.load(Relaxed) != computes {
-            peer.flags.computes.store(computes, Relaxed);
+        if peer.flags.computes.get() != computes {
+            peer.flags.computes.set(computes);
             if !computes {
                 self.peers().for_each(PeerEnv::give_way);
             }

@@ -5,6 +5,8 @@
 //! cache line that is rarely touched, a walk over all workers, 0.3 us for a CPU clock, 3 us for the
 //! reason why a thread stands still. `classify.rs` asks it if the answer matters.
 
+use std::cell::Cell;
+
 use ws_reactor::ThreadId;
 
 use crate::{
@@ -77,8 +79,6 @@ pub(super) trait Ask {
     fn has_next(&self) -> bool;
     /// Whether its poll forked a child, which no thread has taken.
     fn has_child(&self) -> bool;
-    /// Whether the global queue has something that its thread may take.
-    fn could_take_for_all(&self) -> bool;
     /// *Others need one*, in the head of `monitor.rs`; its thread is `blocked` or computes.
     fn others_need_a_permit(&self, blocked: bool) -> bool;
     /// The same, for tasks alone.
@@ -87,11 +87,38 @@ pub(super) trait Ask {
     fn may_have_one_more_detached(&self) -> bool;
 }
 
+/// What the others need, as far as it is the same for all workers of a look.
+///
+/// Each worker in a long poll asks for it, and the answer takes a walk over all workers: on a
+/// machine with a thousand of them that all compute, each look would visit a million. So a look
+/// walks once, and again after it has acted.
+#[derive(Debug, Default)]
+pub(super) struct Needs {
+    tasks: Cell<Option<bool>>,
+    branches: Cell<Option<bool>>,
+}
+
+impl Needs {
+    /// What was seen before is not so any more.
+    pub(super) fn forget(&self) {
+        self.tasks.set(None);
+        self.branches.set(None);
+    }
+}
+
+/// The answer of a walk that is made once.
+fn once(answer: &Cell<Option<bool>>, walk: impl FnOnce() -> bool) -> bool {
+    let known = answer.get().unwrap_or_else(walk);
+    answer.set(Some(known));
+    known
+}
+
 /// Asks the runtime, and the system.
 pub(super) struct Asked<'a> {
     pub(super) shared: &'a Shared,
     pub(super) peer: &'a Peer,
     pub(super) now: u64,
+    pub(super) needs: &'a Needs,
 }
 
 impl Asked<'_> {
@@ -134,7 +161,7 @@ impl Ask for Asked<'_> {
     }
 
     fn computed(&self) -> bool {
-        self.peer.flags.computes.load(Relaxed)
+        self.peer.flags.computes.get()
     }
 
     fn has_next(&self) -> bool {
@@ -145,14 +172,13 @@ impl Ask for Asked<'_> {
         self.peer.queues.direct.peek().is_some()
     }
 
-    fn could_take_for_all(&self) -> bool {
-        !self.peer.flags.own.load(Relaxed) && !self.shared.queues.grq.is_empty()
-    }
-
     fn others_need_a_permit(&self, blocked: bool) -> bool {
         let shared = self.shared;
         self.tasks_need_a_permit()
-            || (blocked && shared.detached_count() == 0 && shared.peers().any(PeerEnv::has_branch))
+            || (blocked
+                && once(&self.needs.branches, || {
+                    shared.detached_count() == 0 && shared.awake_peers().any(PeerEnv::has_branch)
+                }))
             || !shared.idle.wanting().is_empty()
     }
 
@@ -161,8 +187,9 @@ impl Ask for Asked<'_> {
         let has_tasks = |peer: &Peer| peer.has_queued() || peer.has_parent();
         self.has_next()
             || shared.has_queued()
-            || shared.peers().any(has_tasks)
-            || (shared.nobody_polls() && shared.awaits())
+            || once(&self.needs.tasks, || {
+                shared.awake_peers().any(has_tasks) || (shared.nobody_polls() && shared.awaits())
+            })
     }
 
     fn may_have_one_more_detached(&self) -> bool {

@@ -16,7 +16,7 @@ impl Queued {
     /// Counts the tasks, at most once in 10 ms: each look would fill the recorder with that.
     pub(super) fn look(&mut self, shared: &Shared, now: u64) {
         if !shared.recorder().takes(EventKind::Queued.level())
-            || now - self.at < PACE_SLOW.as_nanos() as u64
+            || now.saturating_sub(self.at) < PACE_SLOW.as_nanos() as u64
         {
             return;
         }

@@ -5,6 +5,7 @@
 //! functions are with them: `policy/pace.rs`, `classify/tests.rs`.
 
 mod compute_only;
+mod many;
 mod permits;
 mod polls;
 mod reports;
@@ -27,8 +28,8 @@ use crate::{
         sleep::{Look, Sleeper},
     },
     policy::constants::{
-        GLOBAL_TICK, PACE_BUSY, PACE_FAST_LOOKS, PACE_IDLE_LOOKS, PACE_OFTEN_FREE, PACE_SLOW,
-        SLACK_AFTER, SLACK_TIMERS, SLICE_NS, TIMER_GRACE_NS, TIMER_SLACK,
+        PACE_BUSY, PACE_FAST_LOOKS, PACE_IDLE_LOOKS, PACE_OFTEN_FREE, PACE_SLOW, SLACK_AFTER,
+        SLACK_TIMERS, SLICE_NS, TIMER_GRACE_NS, TIMER_SLACK,
     },
     recorder::{EventKind, Level},
     runtime::{Builder, Runtime},
@@ -587,6 +588,7 @@ fn a_virtual_thread_blocks_or_computes() {
         shared,
         peer,
         now: 5,
+        needs: &Needs::default(),
     };
     for blocks in [false, true] {
         watched.blocks(blocks);
@@ -628,6 +630,7 @@ fn the_system_tells_whether_a_thread_blocks() {
         shared,
         peer,
         now: 0,
+        needs: &Needs::default(),
     };
     let cpu = asked.cpu_time();
     assert!(cpu.is_some_and(|cpu| cpu > 1), "{cpu:?}");

@@ -151,6 +151,22 @@ impl<T: ListedP> AllPs<T> {
         self.occupied.iter(self.made())
     }
 
+    /// The indices of those that have a thread and are not in `others`.
+    pub(crate) fn occupied_without<'a>(
+        &'a self,
+        others: &'a BitSet,
+    ) -> impl Iterator<Item = usize> + 'a {
+        self.occupied.iter_without(others, self.made())
+    }
+
+    /// The same for the words of 64 Ps each.
+    pub(crate) fn words_without<'a>(
+        &'a self,
+        others: &'a BitSet,
+    ) -> impl Iterator<Item = (usize, u64)> + 'a {
+        (0..self.made().div_ceil(64)).map(|at| (at, self.occupied.word(at) & !others.word(at)))
+    }
+
     pub(crate) fn is_occupied(&self, index: usize) -> bool {
         self.occupied.contains(index)
     }

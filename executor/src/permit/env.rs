@@ -40,7 +40,7 @@
 //!
 //! - **A thread waits** in the netpoll, or is about to, until the timer's moment at the latest.
 //! - **A permit is held.** Its holder looks at what is awaited after it has given the permit up
-//!   (*What a release owes*). As long as it never runs dry it looks at 61st ticks; one in
+//!   (*What a release owes*). As long as it never runs dry it looks at *the look for all*; one in
 //!   `block_on`, which takes nothing of others, gives the permit up there if no thread looks.
 //!
 //! *Invariant* (L6): whatever is awaited is heard, short transitions aside. Three steps may end
@@ -96,7 +96,7 @@ use super::{
 use crate::{
     park::Parker,
     queue::{
-        Batch, GlobalQueue, LocalQueue, Ordered, OrderedShared, OrderedStealer, Steal, Stealer,
+        Batch, GlobalRunQueue, LocalQueue, Ordered, OrderedShared, OrderedStealer, Steal, Stealer,
     },
     sync::atomic::{
         AtomicBool, AtomicUsize,
@@ -157,12 +157,18 @@ pub(crate) trait Env: Sized {
     }
 
     fn idle(&self) -> &Idle;
-    fn grq(&self) -> &GlobalQueue<Self::Task>;
+    fn grq(&self) -> &GlobalRunQueue<Self::Task>;
     /// What the global queue is for tasks of another priority than the default one.
     fn ordered(&self) -> &OrderedShared<Self::Task>;
     fn phase(&self) -> &Phase;
     /// The Ps that have a thread; see `allp.rs`.
     fn peers(&self) -> impl Iterator<Item = &Self::Peer>;
+    /// Those of them whose thread is not parked: only these have work for others, see *A parked P
+    /// is empty* in `idle.rs`.
+    fn awake_peers(&self) -> impl Iterator<Item = &Self::Peer> {
+        let is_awake = |peer: &&Self::Peer| !self.idle().parked().contains(peer.index());
+        self.peers().filter(is_awake)
+    }
     /// The P of an index that one of these had.
     fn peer(&self, index: usize) -> &Self::Peer;
     /// The last thread that was to be started was refused, by the cap or by the system.
@@ -207,10 +213,25 @@ pub(crate) trait Env: Sized {
         self.pushed();
     }
 
+    /// Queues a task of the default priority that goes on, and for which its thread has no room.
+    fn push_again(&self, task: Self::Task) {
+        self.grq().push_again(task);
+        self.wake_for(1);
+        self.pushed();
+    }
+
     /// Queues a batch for all, in its order.
     fn push_batch(&self, batch: Batch<Self::Task>) {
         let len = batch.len();
         self.grq().push_batch(batch);
+        self.wake_for(len);
+        self.pushed();
+    }
+
+    /// The same for tasks that go on.
+    fn push_again_batch(&self, batch: Batch<Self::Task>) {
+        let len = batch.len();
+        self.grq().push_again_batch(batch);
         self.wake_for(len);
         self.pushed();
     }
@@ -256,15 +277,15 @@ pub(crate) trait Env: Sized {
     fn any_work(&self) -> bool {
         self.has_queued()
             || self
-                .peers()
+                .awake_peers()
                 .any(|peer| peer.has_queued() || peer.has_parent())
-            || (self.peers().any(Self::Peer::has_branch) && self.takes_branches())
+            || (self.awake_peers().any(Self::Peer::has_branch) && self.takes_branches())
     }
 
     /// As [`any_work`](Self::any_work), with tasks that are left alone: for spinners, since the
     /// threads that leave such tasks rely on them.
     fn any_left(&self) -> bool {
-        self.any_work() || self.peers().any(Self::Peer::has_alone)
+        self.any_work() || self.awake_peers().any(Self::Peer::has_alone)
     }
 
     // --- waking threads ---

@@ -5,8 +5,9 @@
 //!
 //! `counts` holds two numbers: `free`, the permits without a holder, and `spinning` (Go's
 //! `nmspinning`), the holders that have no work and look for some. `parked` is a bit set of the Ps
-//! whose thread can be handed a permit. Each P has a [`WorkerStateCell`] of its own, which is the
-//! truth; the bit is only the way to find it.
+//! whose thread can be handed a permit. Each P has a [`WorkerStateCell`] of its own. That word says
+//! whether the P has a permit; a waker uses the bit to find the P, and then asks the word. A thief
+//! reads the bit alone: *A parked P is empty*.
 //!
 //! | worker state | its thread | permit | left by |
 //! | --- | --- | --- | --- |
@@ -49,7 +50,7 @@
 //! Work that only one thread may do cannot wait for a spinner. A thread that has some, and finds no
 //! permit free, is `WANTING`, sets its bit in `wanting`, fences, and tries once more. A thread that
 //! releases a permit looks at `wanting` after its fence and hands it straight on. A worker that
-//! never runs dry looks there at every 61st tick, and gives its own permit up.
+//! never runs dry looks there at each *look for all*, and gives its own permit up.
 //!
 //! # The monitor's sleep
 //!
@@ -70,9 +71,25 @@
 //! winner of that swap hands its permit over. If the owner changes its mind, it swaps in the same
 //! way, from `PARKED` and nothing else. For a permit may have come, with the spinning that goes
 //! with it, and been revoked again, and the worker state then looks like that of a thread that has
-//! nothing. A bit that is left behind is harmless (the swap fails, the waker goes on to the next).
+//! nothing. To a waker a bit that is left behind is harmless: the swap fails, and the waker goes on
+//! to the next. From thieves it would hide work, so the owner takes it away (see below).
 //! A bit is never missing: the owner sets it after its worker state, so a waker that clears it
 //! finds the worker state `PARKED`, or already claimed by another.
+//!
+//! # *A parked P is empty*
+//!
+//! On a machine with many CPUs most threads sleep, and a look at the queues of each costs two lines
+//! of cache. So searches and last looks pass by every P whose bit in `parked` is set.
+//!
+//! *Invariant*: a P whose bit is set has nothing in a queue that others take from. Its thread
+//! begins to park when its queues are empty, and only that thread sets the bit and fills the
+//! queues. A bit that a waker left behind is cleared by the thread itself when it takes note of the
+//! permit, before it runs anything (`Sleeper::was_handed_a_permit`).
+//!
+//! *Why a last look misses nothing*: whether the waker or the thread itself clears the bit, that
+//! happens before the thread's next push, and so before the fence of that push. A last look behind
+//! a later fence sees the bit cleared. A last look behind an earlier fence is one that the pusher
+//! sees: it finds the permit free (*The spinning hand-over*).
 //!
 //! # Rejected
 //!

@@ -209,6 +209,8 @@ pub(crate) trait Sleeper {
             // No thread hands a permit to one that runs a hook, and would not come to use it before
             // that is back.
             self.call_park_hook();
+            // A hook that blocked may have come back with a permit.
+            self.flush();
             if self.begin_park() {
                 self.call_unpark_hook();
                 return Awake::Go;
@@ -240,6 +242,10 @@ pub(crate) trait Sleeper {
     fn begin_park(&self) -> bool {
         let env = self.env();
         let peer = self.own_peer();
+        debug_assert!(
+            !peer.has_queued() && !peer.has_parent(),
+            "I5: no thief looks at a P that is parked"
+        );
         self.parking().set(true);
         let permit = peer.state().park();
         env.idle().parked().insert(peer.index());
@@ -321,8 +327,11 @@ pub(crate) trait Sleeper {
             // they are back.
             self.wake_what_came();
             // A waker that blocked may have come back with a permit, and what came after it is in
-            // the own queues.
-            let unparked = state.has_permit() || self.begin_park();
+            // the own queues. If the permit is gone again, it must not be left there.
+            let unparked = state.has_permit() || {
+                self.flush();
+                self.begin_park()
+            };
             return unparked.then_some(Awake::Go);
         } else if slept.expired
             && self.may_end()
@@ -351,6 +360,11 @@ pub(crate) trait Sleeper {
     /// A waker swapped the worker state: its permit is ours, and we are counted as spinning.
     fn was_handed_a_permit(&self) {
         self.parking().set(false);
+        // A bit that is left behind would hide from thieves what this thread queues now.
+        let (parked, index) = (self.env().idle().parked(), self.own_peer().index());
+        if parked.contains(index) {
+            parked.remove(index);
+        }
         let spinning = self.spinning().take().unwrap_or_else(Spinning::take_over);
         self.spinning().set(Some(spinning));
     }

@@ -65,6 +65,11 @@ impl Backoff {
         left == 0
     }
 
+    /// The next time would be in vain: it is not tried.
+    pub(crate) fn skip_one(&self) {
+        self.pass.set(self.pass.get().max(1));
+    }
+
     #[inline]
     pub(crate) fn settle(&self, paid: bool) {
         let in_vain = self.limits.in_vain(self.in_vain.get(), paid);

@@ -10,11 +10,15 @@ use super::Limits;
 
 // --- what is due at a tick of a worker: `tick.rs` ---
 
-/// Ticks between two steps that look at the global queue first (L4). As in Go: a prime, so that it
+/// The most ticks from one look at what is for all to the next (L4). As in Go: a prime, so that it
 /// does not fall into step with a program's own period.
 pub(crate) const GLOBAL_TICK: u64 = 61;
-/// The same for *slow polls*. Guessed: local tasks keep the larger part.
-pub(crate) const SLOW_TICK: u64 = 4;
+/// The fewest ticks from one look to the next. Guessed: local tasks keep the larger part. Odd, so
+/// that it does not fall into step with [`TIMER_TICK`].
+pub(crate) const SLOW_TICK: u64 = 5;
+/// Time from one look to the next, if that is between so many ticks. tokio aims at 200 us; half of
+/// it, since the slice of `runnext` beside a queue ([`NEXT_SLICE`]) is over at a look.
+pub(crate) const LOOK_PERIOD: Duration = Duration::from_micros(100);
 /// Ticks between two looks at the timers of the own P while there is local work. Guessed: a clock
 /// reading costs about a poll. At such a tick the local queue comes before the fork deque, too.
 pub(crate) const TIMER_TICK: u64 = 16;
@@ -26,7 +30,7 @@ pub(crate) const SAMPLE_TICKS: u64 = 64;
 pub(crate) const STEALS_TO_A_TIMED_ONE: u64 = 8;
 /// Ticks between two turns of *the exchange*, if the last one is [`EXCHANGE_PERIOD_MS`] ago. A full
 /// local queue is exchanged for another. It has mostly had its turn by then, even if every fourth
-/// tick is for the global one (*slow polls*).
+/// tick is for the global one.
 pub(crate) const EXCHANGE_TICK: u64 = 6 * GLOBAL_TICK;
 /// The same with short polls. With full queues the exchange moves 128 tasks each way. At every
 /// 976th tick it cost about 10 instructions a poll. At every 244th tick it cost 45, and 4.5 % of a
@@ -35,13 +39,23 @@ pub(crate) const EXCHANGE_TICK_SHORT: u64 = 3 * EXCHANGE_TICK;
 /// In milliseconds of a clock that shows whole ones: it was more than one. 366 polls of more than
 /// some 3 us take that long, and an exchange is nothing beside them.
 pub(crate) const EXCHANGE_PERIOD_MS: u32 = 2;
-/// How long a task and those it wakes into `runnext` may run before the queue has its turn (F4),
-/// and time after which the monitor asks a poll to yield, and may give its permit to others. As in
+/// Time after which the monitor asks a poll to yield (F2), and may give its permit to others. As in
 /// Go.
 pub(crate) const SLICE: Duration = Duration::from_millis(10);
+/// How long a task and those it wakes into `runnext` may run before a local queue that waits has
+/// its turn (F4). Half of [`LOOK_PERIOD`], so that it is over at the next look where polls take
+/// long. Go has 10 ms for that. A chain of tasks that wake each other has some 500 polls in this
+/// time, and one that computes for 10 us a poll has a few.
+pub(crate) const NEXT_SLICE: Duration = Duration::from_micros(50);
+/// The least number of ticks that this takes. As in tokio, where three tasks in a row run from
+/// there. If one task wakes another and yields, the two have turns in any case.
+pub(crate) const NEXT_TICKS: u64 = 3;
 /// Shortest time between two looks at the netpoll and at others' timers by workers that have local
 /// work.
 pub(crate) const NETPOLL_PERIOD: Duration = Duration::from_micros(50);
+/// The same before [`GLOBAL_TICK`] ticks have gone by. Ten times as long: it is for polls that take
+/// more than 8 us.
+pub(crate) const NETPOLL_PERIOD_SLOW: Duration = Duration::from_micros(500);
 
 /// Time between two looks for lost tasks. Guessed: a task that is lost stays so.
 pub(crate) const LOST_EVERY: Duration = Duration::from_secs(1);
@@ -76,10 +90,10 @@ pub(crate) const SHARE_MAX: usize = 64;
 /// The most tasks that an exchange takes with short polls: half of a local queue, as thieves take
 /// it. With longer polls it takes twice as many, a whole queue.
 pub(crate) const EXCHANGED_MAX: usize = 128;
-/// Number of tasks in the global queue that have their turn at 61st ticks before a full local queue
+/// Number of tasks in the global queue that have their turn at looks before a full local queue
 /// has had its own.
 pub(crate) const EXCHANGE_FEW: usize = 4;
-/// A worker that has less than its share at a 61st tick takes a batch that fills its local queue to
+/// A worker that has less than its share at a look takes a batch that fills its local queue to
 /// this length: half of one.
 pub(crate) const FILLS_TO: usize = EXCHANGED_MAX;
 /// Number of tasks at the front of the global queue among which a thread looks for a blocking call.
@@ -239,8 +253,7 @@ pub(crate) const PACE_SLOW: Duration = Duration::from_millis(10);
 pub(crate) const PACE_IDLE_LOOKS: u32 = 5;
 /// [`SLICE`] in nanoseconds.
 pub(crate) const SLICE_NS: u64 = SLICE.as_nanos() as u64;
-/// A worker that makes 61 ticks in this time looks at the global queue often enough. As far apart
-/// as the looks are.
+/// A poll that lasts as long as this is a long one. As far apart as the monitor's looks are.
 pub(crate) const LOOK_NS: u64 = PACE_BUSY.as_nanos() as u64;
 /// CPU time between two looks at which a poll is long, and not one that waited for a core most of
 /// the time.
@@ -285,6 +298,9 @@ pub(crate) const STAND_BY_FROM: u32 = 4 * NOTED_EACH;
 /// How long the list of wakers may stand still, while a thread takes from it, before one more
 /// thread does.
 pub(crate) const LIST_WAIT: Duration = PACE_BUSY;
+/// How long the end itself looks whether threads have returned, before a thread waits for them. To
+/// return takes some 30 us, and that thread some 100. Guessed: few take as long.
+pub(crate) const JOIN_SOON: Duration = Duration::from_micros(200);
 /// Time between two looks whether a thread has returned. Guessed.
 pub(crate) const JOIN_LOOKS: Duration = Duration::from_millis(1);
 

@@ -16,7 +16,7 @@ pub(crate) enum Heuristic {
     Affinity,
     /// Takes the oldest tasks of a P that has not moved; see *The rescue steal* in `sched/find.rs`.
     RescueSteal,
-    /// See *The exchange* in `sched/find.rs`.
+    /// See *The exchange* in `sched/looks.rs`.
     Exchange,
     /// A spinner looks on for some microseconds before it parks; see `sched/search.rs`.
     SpinBeforePark,
@@ -26,8 +26,6 @@ pub(crate) enum Heuristic {
     ContendedCalls,
     /// See *Timer slack* in `sched/wait.rs`.
     TimerSlack,
-    /// See *Slow polls* in `sched/find.rs`.
-    SlowPolls,
     /// See *Compute only* in `monitor/compute_only.rs`.
     ComputeOnly,
     /// See `policy/short_wait.rs`.
@@ -36,7 +34,7 @@ pub(crate) enum Heuristic {
 
 impl Heuristic {
     #[cfg(ws_ablate)]
-    const NAMED: [(&'static str, Self); 12] = [
+    const NAMED: [(&'static str, Self); 11] = [
         ("wake-backoff", Self::WakeBackoff),
         ("fork-backoff", Self::ForkBackoff),
         ("affinity", Self::Affinity),
@@ -46,7 +44,6 @@ impl Heuristic {
         ("after-steal", Self::AfterSteal),
         ("contended-calls", Self::ContendedCalls),
         ("timer-slack", Self::TimerSlack),
-        ("slow-polls", Self::SlowPolls),
         ("compute-only", Self::ComputeOnly),
         ("short-wait", Self::ShortWait),
     ];

@@ -34,8 +34,8 @@ impl Waiting {
     }
 
     /// How many tasks *the exchange* takes for a queue with `local` tasks and `room` for more. If
-    /// there is room for its share, the 61st ticks fill it. A few tasks have their turn sooner by
-    /// them.
+    /// there is room for its share, the looks for all fill it. A few tasks have their turn sooner
+    /// by them.
     pub(crate) fn exchanged(self, at_most: usize, local: usize, room: usize) -> Option<usize> {
         let share = self.tasks.div_ceil(self.workers).min(at_most);
         let is_filled = self.tasks <= local && share <= room;

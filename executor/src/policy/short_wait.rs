@@ -91,7 +91,8 @@ impl ShortWaits {
             self.end(wait);
             wait.since = now;
         }
-        let too_long = now - wait.since >= SHORT_WAIT_NS || now - began >= SLICE_NS;
+        let too_long = now.saturating_sub(wait.since) >= SHORT_WAIT_NS
+            || now.saturating_sub(began) >= SLICE_NS;
         if wait.short_wait == ShortWait::Granted && too_long {
             self.pay.settle(false);
             wait.short_wait = ShortWait::Denied;
@@ -101,7 +102,7 @@ impl ShortWaits {
     /// Whether its thread, which is blocked and has not had its slice, keeps its permit although
     /// others need it.
     pub(crate) fn is_granted(&mut self, wait: &mut Wait, began: u64, now: u64) -> bool {
-        let waited = now - wait.since;
+        let waited = now.saturating_sub(wait.since);
         if wait.short_wait == ShortWait::Open {
             let granted =
                 Heuristic::ShortWait.is_on() && waited < SHORT_WAIT_NS && self.pay.is_due();
@@ -113,8 +114,8 @@ impl ShortWaits {
         }
         let granted = wait.short_wait == ShortWait::Granted;
         if granted {
-            let slice = SLICE_NS - (now - began);
-            let left = (SHORT_WAIT_NS - waited).min(slice);
+            let slice = SLICE_NS.saturating_sub(now.saturating_sub(began));
+            let left = SHORT_WAIT_NS.saturating_sub(waited).min(slice);
             self.left = Some(self.left.map_or(left, |others| others.min(left)));
         }
         granted

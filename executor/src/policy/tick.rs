@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::constants::{
     EXCHANGE_PERIOD_MS, EXCHANGE_TICK, EXCHANGE_TICK_SHORT, EXCHANGED_MAX, GLOBAL_TICK,
-    NETPOLL_PERIOD, OWN_MAX, SAMPLE_TICKS, SLICE, SLOW_TICK, STEALS_TO_A_TIMED_ONE, TIMER_TICK,
-    TURN_TICKS,
+    LOOK_PERIOD, NETPOLL_PERIOD, NETPOLL_PERIOD_SLOW, NEXT_SLICE, NEXT_TICKS, OWN_MAX,
+    SAMPLE_TICKS, SLOW_TICK, STEALS_TO_A_TIMED_ONE, TIMER_TICK, TURN_TICKS,
 };
 
 /// The count of a worker's steps.
@@ -13,18 +13,6 @@ use super::constants::{
 pub(crate) struct Tick(pub(crate) u64);
 
 impl Tick {
-    /// Whether what is for all workers comes before local work (L4).
-    #[inline]
-    pub(crate) fn is_for_all(self) -> bool {
-        self.0.is_multiple_of(GLOBAL_TICK)
-    }
-
-    /// The same for the global queue alone, while polls are slow.
-    #[inline]
-    pub(crate) fn is_for_all_if_slow(self) -> bool {
-        self.0.is_multiple_of(SLOW_TICK)
-    }
-
     /// Whether the timers of the own P come before local work, and the local queue before the fork
     /// deque.
     #[inline]
@@ -32,10 +20,10 @@ impl Tick {
         self.0.is_multiple_of(TIMER_TICK)
     }
 
-    /// The first tick after this one at which something of the above is due, or the `sample`.
-    pub(crate) fn next_due(self, sample: u64) -> u64 {
-        let next = |every: u64| (self.0 / every + 1) * every;
-        next(GLOBAL_TICK).min(next(TIMER_TICK)).min(sample)
+    /// The first tick after this one at which the timers are due, or the `look`, or the `sample`.
+    pub(crate) fn next_due(self, look: u64, sample: u64) -> u64 {
+        let timers = (self.0 / TIMER_TICK + 1) * TIMER_TICK;
+        timers.min(look).min(sample)
     }
 
     /// At which tick the next poll to measure is chosen, if one is chosen now: after 65 to 192
@@ -63,18 +51,17 @@ impl Tick {
         self.0 + TURN_TICKS
     }
 
-    /// The most tasks to exchange, if the last exchange was `since_ms` ago. If there is time for
-    /// it, as many as have had their turn.
+    /// The most tasks to exchange, if the last exchange was at the tick `last`, and `since_ms` ago.
+    /// If there is time for it, as many as have had their turn.
     ///
     /// With ticks alone, and 128 tasks, an exchange came in 10 ms with polls of 10 us. What came
     /// last to 10,000 tasks that always wanted to go on waited for four turns of all.
     #[inline]
-    pub(crate) fn exchange(self, since_ms: u32) -> Option<usize> {
-        if !self.0.is_multiple_of(EXCHANGE_TICK) {
-            None
-        } else if since_ms >= EXCHANGE_PERIOD_MS {
+    pub(crate) fn exchange(self, last: u64, since_ms: u32) -> Option<usize> {
+        let ticks = self.0.saturating_sub(last);
+        if ticks >= EXCHANGE_TICK && since_ms >= EXCHANGE_PERIOD_MS {
             Some(2 * EXCHANGED_MAX)
-        } else if self.0.is_multiple_of(EXCHANGE_TICK_SHORT) {
+        } else if ticks >= EXCHANGE_TICK_SHORT {
             Some(EXCHANGED_MAX)
         } else {
             None
@@ -98,17 +85,30 @@ pub(super) fn has_passed(time: Duration, since: u64, now: u64) -> bool {
     since + time.as_nanos() as u64 <= now
 }
 
-/// Whether the slice that began then is over (F4).
+/// How many ticks a worker makes until its next look at what is for all (L4), if the last ones took
+/// `took` nanoseconds: as many as fill [`LOOK_PERIOD`], between [`SLOW_TICK`] and [`GLOBAL_TICK`].
 #[inline]
-pub(crate) fn slice_is_over(began: u64, now: u64) -> bool {
-    has_passed(SLICE, began, now)
+pub(crate) fn ticks_to_look(ticks: u64, took: u64) -> u64 {
+    let fill = LOOK_PERIOD.as_nanos() as u64 * ticks / took.max(1);
+    fill.clamp(SLOW_TICK, GLOBAL_TICK)
+}
+
+/// Whether `runnext` has had its slice, if a local queue waits (F4). It began so many ticks ago.
+#[inline]
+pub(crate) fn next_slice_is_over(ticks: u64, began: u64, now: u64) -> bool {
+    ticks >= NEXT_TICKS && has_passed(NEXT_SLICE, began, now)
 }
 
 /// Whether a worker with local work looks at the netpoll and at others' timers, if some worker
-/// looked last then.
+/// looked last then, and this one `ticks` ago.
 #[inline]
-pub(crate) fn netpoll_is_due(last_look: u64, now: u64) -> bool {
-    has_passed(NETPOLL_PERIOD, last_look, now)
+pub(crate) fn netpoll_is_due(last_look: u64, now: u64, ticks: u64) -> bool {
+    let period = if ticks >= GLOBAL_TICK {
+        NETPOLL_PERIOD
+    } else {
+        NETPOLL_PERIOD_SLOW
+    };
+    has_passed(period, last_look, now)
 }
 
 #[cfg(test)]
@@ -117,26 +117,35 @@ mod tests {
 
     #[test]
     fn what_is_due_at_which_tick() {
-        let due = |is_due: fn(Tick) -> bool| (1..=64).filter(move |&tick| is_due(Tick(tick)));
-        assert!(due(Tick::is_for_all).eq([61]));
-        assert!(due(Tick::is_for_all_if_slow).eq((1..=16).map(|turn| 4 * turn)));
-        assert!(due(Tick::is_for_timers).eq([16, 32, 48, 64]));
+        let due = (1..=64).filter(|&tick| Tick(tick).is_for_timers());
+        assert!(due.eq([16, 32, 48, 64]));
     }
 
     #[test]
     fn no_tick_at_which_something_is_due_is_left_out() {
-        let is_due =
-            |tick: u64| tick == 70 || Tick(tick).is_for_all() || Tick(tick).is_for_timers();
-        let mut due = vec![Tick(0).next_due(70)];
-        while let Some(&last) = due.last().filter(|&&last| last < 300) {
-            let sample = if last < 70 { 70 } else { u64::MAX };
-            due.push(Tick(last).next_due(sample));
+        assert_eq!(Tick(0).next_due(61, 70), 16);
+        assert_eq!(Tick(16).next_due(61, 70), 32);
+        assert_eq!(Tick(48).next_due(61, 70), 61);
+        assert_eq!(Tick(61).next_due(122, 63), 63);
+        assert_eq!(Tick(63).next_due(122, 90), 64);
+        assert_eq!(Tick(64).next_due(68, 90), 68);
+    }
+
+    #[test]
+    fn a_look_comes_after_a_tenth_of_a_millisecond_or_at_the_61st_tick() {
+        let us = 1000;
+        for (ticks, took, next) in [
+            (61, 6 * us, 61),
+            (61, 100 * us, 61),
+            (61, 122 * us, 50),
+            (50, 500 * us, 10),
+            (10, 1000 * us, 5),
+            (5, 100_000 * us, 5),
+            (5, 50 * us, 10),
+            (61, 0, 61),
+        ] {
+            assert_eq!(ticks_to_look(ticks, took), next, "{ticks} in {took} ns");
         }
-        assert!(
-            (1..=300)
-                .filter(|&tick| is_due(tick))
-                .eq(due[..due.len() - 1].to_vec())
-        );
     }
 
     #[test]
@@ -184,12 +193,13 @@ mod tests {
             (366, 1, None),
             (366, 2, all),
             (366, u32::MAX, all),
-            (732, 1, None),
+            (1097, 1, None),
             (1098, 1, half),
             (1098, 2, all),
         ];
-        for (tick, since_ms, exchange) in table {
-            assert_eq!(Tick(tick).exchange(since_ms), exchange, "{tick} {since_ms}");
+        for (ticks, since_ms, exchange) in table {
+            let tick = Tick(7 + ticks);
+            assert_eq!(tick.exchange(7, since_ms), exchange, "{ticks} {since_ms}");
         }
     }
 
@@ -197,11 +207,16 @@ mod tests {
     fn time_has_passed_at_its_last_nanosecond() {
         let began = 7;
         for (is_over, ns) in [
-            (slice_is_over as fn(u64, u64) -> bool, 10_000_000),
-            (netpoll_is_due, 50_000),
+            (
+                (|then, now| next_slice_is_over(3, then, now)) as fn(u64, u64) -> bool,
+                50_000,
+            ),
+            (|then, now| netpoll_is_due(then, now, 61), 50_000),
+            (|then, now| netpoll_is_due(then, now, 60), 500_000),
         ] {
             assert!(!is_over(began, began + ns - 1));
             assert!(is_over(began, began + ns));
         }
+        assert!(!next_slice_is_over(2, began, began + 50_000));
     }
 }

@@ -10,7 +10,7 @@ use super::{
     kinds::{Event, EventKind, Level, MEANWHILE_TICKS, Newest, decode_all, encode},
     log::Line,
     merged::Merged,
-    ring::{PIECE, RECORD, Ring},
+    ring::{RECORD, Ring, SMALL},
     ticks::Ticks,
 };
 use crate::{
@@ -61,6 +61,16 @@ pub struct NewEvents {
     /// The Ps of which older events are missing, and from when on they are whole again. They were
     /// overwritten, or too many.
     pub gaps: Vec<(Option<usize>, Duration)>,
+}
+
+/// The bytes of a worker's ring if a program says nothing: the rings of so many workers take
+/// 128 MiB at most.
+pub(crate) fn recorder_bytes(workers: usize) -> usize {
+    const OF_ONE: usize = 1 << 20;
+    const OF_ALL: usize = 128 << 20;
+    let share = (OF_ALL / workers.max(1)).min(OF_ONE);
+    // A ring is a power of two.
+    1 << share.ilog2()
 }
 
 impl Recorder {
@@ -138,7 +148,7 @@ impl Recorder {
         if is_large {
             Ring::new(self.records)
         } else {
-            Ring::new(self.records.min(PIECE))
+            Ring::new(self.records.min(SMALL))
         }
     }
 
@@ -232,7 +242,7 @@ impl Recorder {
         let part = most / (rings.len() + 1);
         let of_ps = rings.map(|(index, ring)| (Some(index), ring));
         let all = of_ps.chain(iter::once((None, &self.elsewhere.ring)));
-        Merged::new(all, self.newest(clock, newest), part.max(PIECE) as u64)
+        Merged::new(all, self.newest(clock, newest), part.max(SMALL) as u64)
     }
 }
 
@@ -350,7 +360,7 @@ mod tests {
         let new = recorder.since(&clock, 10, iter::once(&ring), &mut Vec::new(), 9);
         assert_eq!(tasks(new.events), ids);
         let rings = [(0, &ring)].into_iter();
-        let merged = recorder.merged(&clock, 10, rings, PIECE);
+        let merged = recorder.merged(&clock, 10, rings, SMALL);
         assert_eq!(tasks(merged.collect()), ids);
     }
 
@@ -374,9 +384,9 @@ mod tests {
     // Fails if a part is read twice or not at all, or if the rings are not merged by time.
     #[test]
     fn parts_are_one_whole() {
-        for most in [1, 3 * PIECE + 3, usize::MAX] {
+        for most in [1, 3 * SMALL + 3, usize::MAX] {
             let clock = Clock::stopped();
-            let recorder = Recorder::new(4 * PIECE * RECORD, Level::Full, &clock);
+            let recorder = Recorder::new(4 * SMALL * RECORD, Level::Full, &clock);
             let rings = [recorder.ring(true), recorder.ring(true)];
             let write = |number: u64| {
                 clock.advance(Duration::from_nanos(1));
@@ -387,7 +397,7 @@ mod tests {
                     _ => recorder.write(&rings[1], &clock, kind, 0, number),
                 }
             };
-            let many = 3 * PIECE as u64;
+            let many = 3 * SMALL as u64;
             (0..many).for_each(write);
             // What is written meanwhile is not told.
             let (seen, lost, since) = read_in_parts(&recorder, &clock, &rings, most, |seen| {
@@ -406,9 +416,9 @@ mod tests {
     #[test]
     fn a_reader_that_is_overtaken_says_so() {
         let clock = Clock::stopped();
-        let recorder = Recorder::new(4 * PIECE * RECORD, Level::Full, &clock);
+        let recorder = Recorder::new(4 * SMALL * RECORD, Level::Full, &clock);
         let rings = [recorder.ring(true)];
-        let piece = PIECE as u64;
+        let piece = SMALL as u64;
         let write = |number| {
             clock.advance(Duration::from_nanos(1));
             recorder.write(&rings[0], &clock, EventKind::Netpoll, 0, number);
@@ -435,9 +445,16 @@ mod tests {
     }
 
     #[test]
+    fn the_rings_of_a_large_machine_take_no_more_than_those_of_128_workers() {
+        let kib = |workers| recorder_bytes(workers) >> 10;
+        assert_eq!([1, 2, 128].map(kib), [1024; 3]);
+        assert_eq!([129, 256, 500, 1024].map(kib), [512, 512, 256, 128]);
+    }
+
+    #[test]
     fn rings_are_large_or_small() {
         let clock = Clock::stopped();
-        for (memory, large, small) in [(1 << 20, 1 << 16, PIECE), (64 * RECORD, 64, 64), (0, 0, 0)]
+        for (memory, large, small) in [(1 << 20, 1 << 16, SMALL), (64 * RECORD, 64, 64), (0, 0, 0)]
         {
             let recorder = Recorder::new(memory, Level::Full, &clock);
             let records = |is_large| {

@@ -26,7 +26,7 @@
 //! # Memory
 //!
 //! It comes in pieces, each when the first record goes into it. A P that has little to tell takes
-//! little. The memory stays until the end.
+//! one, and the list of the pieces: 24 bytes each. The memory stays until the end.
 //!
 //! Rejected: a number in each record, as a sequence lock has it. It makes records of three words.
 //!
@@ -43,8 +43,14 @@ use crate::sync::atomic::{
 /// The bytes of a record.
 pub(crate) const RECORD: usize = size_of::<Words>();
 
-/// Records of a piece of memory. Guessed: 64 KiB.
-pub(super) const PIECE: usize = 4096;
+/// Records of a piece of memory: 4 KiB, a page, in a ring of 1 MiB or less. In a larger one pieces
+/// grow with it: the list of the pieces is there from the begin.
+pub(super) const PIECE: usize = 256;
+/// The most pieces of a ring.
+const PIECES: usize = 256;
+
+/// Records of a small ring. Guessed: 64 KiB.
+pub(super) const SMALL: usize = 4096;
 
 pub(super) type Words = [u64; 2];
 
@@ -77,7 +83,7 @@ impl Ring {
             0 => 0,
             records => records.next_power_of_two(),
         };
-        let piece = records.clamp(1, PIECE);
+        let piece = records.clamp(1, PIECE.max(records / PIECES));
         Self {
             begun: AtomicU64::new(0),
             written: AtomicU64::new(0),

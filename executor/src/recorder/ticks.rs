@@ -152,14 +152,17 @@ impl Scale {
 
 #[cfg(target_arch = "x86_64")]
 mod counter {
-    use std::{fs, sync::LazyLock};
+    use std::{path::Path, sync::LazyLock};
+
+    use crate::kernel_file;
 
     /// Whether it runs at the same rate on all cores, in sleep as well. The kernel has tested that:
     /// if it does not, it takes another source.
     pub(super) fn is_even() -> bool {
         const SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
-        static IS_EVEN: LazyLock<bool> =
-            LazyLock::new(|| fs::read_to_string(SOURCE).is_ok_and(|source| source.trim() == "tsc"));
+        static IS_EVEN: LazyLock<bool> = LazyLock::new(|| {
+            kernel_file::read(Path::new(SOURCE)).is_ok_and(|source| source.trim() == "tsc")
+        });
         *IS_EVEN
     }
 

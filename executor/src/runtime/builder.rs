@@ -2,10 +2,14 @@
 
 use std::{sync::Arc as StdArc, time::Duration};
 
-use super::{BuildError, Handle, Runtime, environment};
+use super::{
+    BuildError, Handle, Runtime, environment,
+    error::{NETPOLL, THREAD},
+};
 use crate::{
     given::{self, ABOVE},
-    recorder::Level,
+    nodes::Nodes,
+    recorder::{Level, recorder_bytes},
     reports::Reports,
     sched::{
         Shared,
@@ -49,7 +53,7 @@ const RECORDER_MAX: usize = 1 << 30;
 /// | [`on_stall`](Self::on_stall) | a warning, as `reports` says | to count stalls, or to fail a test |
 /// | [`on_lost_task`](Self::on_lost_task) | nobody looks | to hear of tasks that can never wake |
 /// | [`reports`](Self::reports) | to `tracing`; to stderr if nothing listens there | to keep stderr quiet |
-/// | [`recorder`](Self::recorder) | 1 MiB a worker | a longer recording, or less memory |
+/// | [`recorder`](Self::recorder) | 1 MiB a worker, 128 MiB at most | a longer recording, or less memory |
 /// | [`record`](Self::record) | what is rare or long; `WS_RECORD` overrides | to see each poll, or to record nothing |
 /// | [`snapshots`](Self::snapshots) | none; `WS_SNAPSHOTS` names a folder | to see in the morning what failed at night |
 /// | [`strict_priorities`](Self::strict_priorities) | no | low priorities are to wait for ever, if need be |
@@ -91,8 +95,9 @@ pub struct Builder {
     lost: Lost,
     reports: Reports,
     hooks: Hooks,
-    recorder: (usize, Option<Level>),
+    recorder: (Option<usize>, Option<Level>),
     snapshots: Option<Snapshots>,
+    nodes: Option<Nodes>,
 }
 
 impl Default for Builder {
@@ -124,9 +129,17 @@ impl Builder {
             lost: Lost::default(),
             reports: Reports::default(),
             hooks: Hooks::default(),
-            recorder: (1 << 20, None),
+            recorder: (None, None),
             snapshots: None,
+            nodes: None,
         }
+    }
+
+    /// The nodes of a machine that a test has in mind.
+    #[cfg(test)]
+    pub(crate) fn nodes(mut self, nodes: Nodes) -> Self {
+        self.nodes = Some(nodes);
+        self
     }
 
     /// How many threads may run tasks at the same time, 1 to 1024.
@@ -414,14 +427,15 @@ impl Builder {
 
     /// Bytes for what each worker did last, which
     /// [`Handle::recording`](super::Handle::recording) tells: 1 MiB (65,536 events) by default, at
-    /// most 1 GiB. The oldest events are overwritten. They are rounded up to a power of two, and
-    /// taken in pieces of 64 KiB as they are needed. One more of these is for threads that are no
-    /// workers. As many more threads may have a ring of this size, if others block or wait in a
-    /// `block_on`. All further ones have 64 KiB at most.
+    /// most 1 GiB. Beyond 128 workers the default is less: 128 MiB for all of them. The oldest
+    /// events are overwritten. The bytes are rounded up to a power of two, and taken in pieces of 4
+    /// KiB as they are needed. One more of these is for threads that are no workers. As many more
+    /// threads may have a ring of this size, if others block or wait in a `block_on`. All further
+    /// ones have 64 KiB at most.
     ///
     /// With 0 there is no recorder.
     pub fn recorder(mut self, bytes: usize) -> Self {
-        self.recorder.0 = bytes;
+        self.recorder.0 = Some(bytes);
         self
     }
 
@@ -557,15 +571,17 @@ impl Builder {
     pub(crate) fn build_with(self, clock: Clock) -> Result<Runtime, BuildError> {
         let config = self.into_config()?;
         let refused = |what| move |error| BuildError::system(what, error);
-        let shared = Shared::new(config, clock).map_err(refused("the netpoll"))?;
+        let shared = Shared::new(config, clock).map_err(refused(NETPOLL))?;
+        shared.try_netpoll().map_err(refused(NETPOLL))?;
         given::hear(&shared);
-        shared.start_keeper().map_err(refused("a thread"))?;
+        shared.start_keeper().map_err(refused(THREAD))?;
         let runtime = Runtime::from_handle(Handle::new(shared.clone()));
         // If it fails, what was built so far ends by the drop.
         #[cfg(unix)]
         shared
             .listen_for_snapshots()
             .map_err(refused("the signal for snapshots"))?;
+        shared.tell_refusals();
         Ok(runtime)
     }
 
@@ -616,7 +632,7 @@ impl Builder {
         if let Some(problem) = self.snapshots.as_ref().and_then(Snapshots::problem) {
             return Err(BuildError::knob("snapshots", problem));
         }
-        let recorder = recorder(self.recorder)?;
+        let recorder = recorder(self.recorder, workers)?;
         if self.thread_name.contains('\0') {
             return Err(BuildError::knob(
                 "thread_name",
@@ -644,11 +660,16 @@ impl Builder {
             above: &ABOVE,
             recorder,
             snapshots: self.snapshots.or_else(environment::snapshots),
+            nodes: self.nodes,
         })
     }
 }
 
-fn recorder((bytes, level): (usize, Option<Level>)) -> Result<(usize, Level), BuildError> {
+fn recorder(
+    (bytes, level): (Option<usize>, Option<Level>),
+    workers: usize,
+) -> Result<(usize, Level), BuildError> {
+    let bytes = bytes.unwrap_or_else(|| recorder_bytes(workers));
     if bytes > RECORDER_MAX {
         return Err(BuildError::knob(
             "recorder",
@@ -668,7 +689,10 @@ pub(super) fn check_workers(knob: &'static str, workers: usize) -> Result<usize,
     } else {
         Err(BuildError::knob(
             knob,
-            format!("must be between 1 and {WORKERS_MAX}: it is {workers}"),
+            format!(
+                "must be between 1 and {WORKERS_MAX}: it is {workers}; a larger machine is for \
+                 several runtimes, each bound to some of its CPUs"
+            ),
         ))
     }
 }

@@ -27,45 +27,56 @@ use crate::sync::Mutex;
 
 /// On which CPU a P's thread fell asleep.
 #[derive(Debug)]
-pub(crate) struct Affinity(Mutex<State>);
+pub(crate) struct Affinity(Mutex<Inner>);
 
 #[derive(Debug)]
+struct Inner {
+    state: State,
+    /// Its CPUs as they were before it was kept off one. The room for them stays, so that a waker
+    /// does not allocate it.
+    before: CpuSet,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Awake,
     /// It fell asleep on this CPU.
     Asleep(u32),
-    /// And is kept off it: its CPUs as they were.
-    KeptOff(CpuSet),
+    /// And is kept off it.
+    KeptOff,
 }
 
 impl Affinity {
     pub(crate) fn new() -> Self {
-        Self(Mutex::new(State::Awake))
+        Self(Mutex::new(Inner {
+            state: State::Awake,
+            before: CpuSet::default(),
+        }))
     }
 
     /// The calling thread is about to sleep.
     pub(crate) fn fall_asleep(&self) {
         if let Some(cpu) = current_cpu() {
-            *self.0.lock() = State::Asleep(cpu);
+            self.0.lock().state = State::Asleep(cpu);
         }
     }
 
     /// The calling thread is awake.
     pub(crate) fn wake_up(&self) {
-        let before = std::mem::replace(&mut *self.0.lock(), State::Awake);
-        if let State::KeptOff(cpus) = before {
-            cpus.restore(ThreadId::current());
+        let mut inner = self.0.lock();
+        if std::mem::replace(&mut inner.state, State::Awake) == State::KeptOff {
+            inner.before.restore(ThreadId::current());
         }
     }
 
     /// The calling thread has woken `thread`, and computes on.
     pub(crate) fn keep_off_this_cpu(&self, thread: ThreadId) {
-        let mut state = self.0.lock();
-        if let State::Asleep(cpu) = *state
+        let mut inner = self.0.lock();
+        if let State::Asleep(cpu) = inner.state
             && current_cpu() == Some(cpu)
-            && let Some(cpus) = thread.keep_off(cpu)
+            && thread.keep_off(cpu, &mut inner.before)
         {
-            *state = State::KeptOff(cpus);
+            inner.state = State::KeptOff;
         }
     }
 }
@@ -77,11 +88,13 @@ mod tests {
     /// The calling thread's CPUs, told by whether it can be kept off each.
     fn cpus() -> Vec<u32> {
         let thread = ThreadId::current();
+        let mut set = CpuSet::default();
         let can = |cpu: &u32| {
-            thread
-                .keep_off(*cpu)
-                .map(|set| set.restore(thread))
-                .is_some()
+            let can = thread.keep_off(*cpu, &mut set);
+            if can {
+                set.restore(thread);
+            }
+            can
         };
         (0..1024).filter(can).collect()
     }
@@ -112,11 +125,11 @@ mod tests {
         // times.
         let off = (0..10).find_map(|_| {
             affinity.fall_asleep();
-            let State::Asleep(cpu) = *affinity.0.lock() else {
+            let State::Asleep(cpu) = affinity.0.lock().state else {
                 panic!("Linux tells where it is");
             };
             affinity.keep_off_this_cpu(thread);
-            matches!(*affinity.0.lock(), State::KeptOff(_)).then_some(cpu)
+            (affinity.0.lock().state == State::KeptOff).then_some(cpu)
         });
         assert_eq!(off.is_some(), before.len() > 1, "if there is another");
         if let Some(cpu) = off {

@@ -5,6 +5,7 @@ use std::{any::Any, fmt, sync::Arc, time::Duration};
 use super::{Shared, Worker, lost::Lost, processor::Processor, snapshots::Snapshots, stall::Stall};
 use crate::{
     cell::{Functions, quietly},
+    nodes::Nodes,
     reports::Reports,
     timer::Clock,
 };
@@ -35,6 +36,8 @@ pub(crate) struct Config {
     /// The recorder's bytes for each P, and how much it records at first.
     pub(crate) recorder: (usize, crate::recorder::Level),
     pub(crate) snapshots: Option<Snapshots>,
+    /// The nodes of a machine that a test has in mind. None: this machine's.
+    pub(crate) nodes: Option<Nodes>,
 }
 
 /// What is called with a worker, or with none.

@@ -70,7 +70,7 @@ impl Worker {
             yields();
             self.try_run()
         });
-        if got || yields_tell(self.now() - began) {
+        if got || yields_tell(self.now().saturating_sub(began)) {
             self.p.backoffs.yielding.settle(got);
         }
     }

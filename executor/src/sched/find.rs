@@ -7,10 +7,9 @@
 //!
 //! It looks, in this order:
 //!
-//! 1. attention: draining and shutdown; a slice that is over sends `runnext` to the back; *slow
-//!    polls*;
-//! 2. at every 61st tick: the clock, threads that want a permit, all timers, the netpoll, the
-//!    global queue;
+//! 1. attention: draining and shutdown; a slice that is over sends `runnext` to the back;
+//! 2. at *the look for all* (`looks.rs`): the clock, threads that want a permit, all timers, the
+//!    netpoll, the global queue;
 //! 3. timers of this P that are due (at every 16th tick, and when there is no local work);
 //! 4. the root of a `block_on` and pinned tasks (each second time, if there is other local work);
 //! 5. tasks above the default priority, and turns for those below (`priority.rs`);
@@ -45,16 +44,6 @@
 //! 1.43 ms for the same server on tokio. It was 1.25 ms if the whole queue goes first. But then,
 //! where another P computes, sockets wait for all that is queued there.
 //!
-//! # *Slow polls*
-//!
-//! 61 ticks are some microseconds in a ping-pong, and 6 ms where polls take 100 us. So time counts
-//! as well. While all permits are taken, the monitor looks every millisecond. If the global queue
-//! has something and a worker makes fewer than 61 ticks in a millisecond, the monitor sets a bit of
-//! the worker's attention word. With that bit, every fourth tick takes a task from the global
-//! queue, until there is none. A worker without the bit pays nothing. tokio measures its polls
-//! instead, and looks every 200 us. Measured with 500 tasks that always want to go on, for 100 us
-//! each: before this, requests of a foreign thread waited five times as long as with tokio.
-//!
 //! # *Wakers in a step*
 //!
 //! A step wakes what the netpoll and the timers bring, and a waker may be any code. It may announce
@@ -79,7 +68,7 @@ use std::task::Waker;
 use super::{
     foreign_wakers::wake_task,
     priority::ANY,
-    processor::{Peer, attention},
+    processor::attention,
     recording,
     search::Search,
     worker::{Scope, Step, Worker},
@@ -87,15 +76,8 @@ use super::{
 use crate::{
     cell::{DEFAULT_PRIORITY, Task},
     note::{event, way},
-    permit::{env::Env, idle::WorkerState, phase::ShutdownEnv, sleep::Sleeper},
-    policy::{
-        Heuristic,
-        constants::{CALLS_WITHIN, FILLS_TO},
-        forks::lends,
-        share::Waiting,
-        tick::{Tick, netpoll_is_due, slice_is_over},
-    },
-    queue::Batch,
+    permit::{env::Env, phase::ShutdownEnv, sleep::Sleeper},
+    policy::{constants::CALLS_WITHIN, tick::Tick},
     sync::atomic::Ordering::Relaxed,
 };
 
@@ -151,10 +133,10 @@ impl Worker {
     #[inline(never)]
     fn what_is_due(&self, tick: Tick) -> Option<Step> {
         let sample = self.choose_sample(tick);
-        self.p.clocks.due.set(tick.next_due(sample));
-        if tick.is_for_all()
-            && let Some(step) = self.every_61st(tick)
-        {
+        let clocks = &self.p.clocks;
+        let step = (tick.0 >= clocks.look.get()).then(|| self.look_for_all(tick));
+        clocks.due.set(tick.next_due(clocks.look.get(), sample));
+        if let Some(step) = step.flatten() {
             self.let_child_wait();
             return Some(step);
         }
@@ -253,11 +235,6 @@ impl Worker {
         if asked & attention::SLICE != 0 {
             self.end_slice();
         }
-        if asked & attention::GLOBAL != 0
-            && let Some(step) = self.step_among_slow()
-        {
-            return Some(step);
-        }
         self.shared
             .time
             .paused
@@ -268,7 +245,7 @@ impl Worker {
 
     /// A thread that has no permit: after a revocation, or in a `block_on` that found none. It
     /// tries for one. If none is free, its P's work goes to the others.
-    fn step_without_permit(&self) -> Step {
+    pub(super) fn step_without_permit(&self) -> Step {
         if self.regain() {
             // The next step does it all.
             return self.step();
@@ -302,148 +279,6 @@ impl Worker {
         let call = shared.queues.grq.pop_near(CALLS_WITHIN, is_call)?;
         self.count_global(1);
         Some(call)
-    }
-
-    /// What has its turn at every 61st tick, however much local work there is.
-    fn every_61st(&self, tick: Tick) -> Option<Step> {
-        let now = self.now();
-        self.p.set_now(now);
-        match self.p.clocks.slice_began.get() {
-            // It began since the last look at the clock.
-            None => self.p.clocks.slice_began.set(Some(now)),
-            Some(began) if slice_is_over(began, now) => {
-                self.peer().attention.fetch_or(attention::SLICE, Relaxed);
-            }
-            Some(_) => {}
-        }
-        if lends(
-            !self.shared.idle.wanting().is_empty(),
-            self.shared.idle.free(),
-        ) {
-            self.lend_permit();
-            if !self.peer().state.has_permit() {
-                return Some(self.step_without_permit());
-            }
-        }
-        if self.scope == Scope::Own {
-            return self.leaves_others_out().then(|| {
-                self.begin_blocking();
-                self.step_without_permit()
-            });
-        }
-        if netpoll_is_due(self.shared.io.last_look.load(Relaxed), now) {
-            // Also where there is no source, and so no look at the netpoll.
-            self.shared.io.last_look.store(now, Relaxed);
-            self.look_around();
-            if !self.peer().state.has_permit() {
-                return Some(self.step_without_permit());
-            }
-        }
-        if self.shared.queues.grq.is_empty() || self.is_outranked() {
-            return None;
-        }
-        if self.waiting().is_share_above(self.p.lrq.len()) {
-            return self.global(FILLS_TO).map(Step::Run);
-        }
-        let task = self.shared.queues.grq.pop()?;
-        self.count_global(1);
-        // The task that has waited longest runs now. The next ones come behind what is here.
-        if Heuristic::Exchange.is_on()
-            && let Some(at_most) = self.exchange_is_due(tick)
-        {
-            self.exchange(at_most);
-        }
-        Some(Step::Run(task))
-    }
-
-    /// What waits for all workers.
-    fn waiting(&self) -> Waiting {
-        Waiting {
-            tasks: self.shared.queues.grq.len(),
-            workers: self.shared.config.workers,
-        }
-    }
-
-    /// The rest of a step that takes from the global queue; see *Slow polls*. What is due at this
-    /// tick comes first: every tick for the own timers is such a step.
-    #[cold]
-    fn step_among_slow(&self) -> Option<Step> {
-        let tick = Tick(self.peer().progress.ticks.load(Relaxed));
-        if self.peer().state.has_permit()
-            && tick.0 >= self.p.clocks.due.get()
-            && let Some(step) = self.what_is_due(tick)
-        {
-            return Some(step);
-        }
-        let task = self.global_among_slow(tick)?;
-        self.let_child_wait();
-        Some(Step::Run(task))
-    }
-
-    /// A thread in `block_on` takes none: it may have found the bit on the P that it took.
-    fn global_among_slow(&self, tick: Tick) -> Option<Task> {
-        let peer = self.peer();
-        if self.scope == Scope::Own {
-            peer.attention.fetch_and(!attention::GLOBAL, Relaxed);
-            return None;
-        }
-        if !tick.is_for_all_if_slow() || !peer.state.has_permit() || self.is_outranked() {
-            return None;
-        }
-        let task = self.shared.queues.grq.pop();
-        match task {
-            Some(_) => self.count_global(1),
-            None => _ = peer.attention.fetch_and(!attention::GLOBAL, Relaxed),
-        }
-        task
-    }
-
-    /// The most tasks to exchange at this tick, which counts as an exchange.
-    fn exchange_is_due(&self, tick: Tick) -> Option<usize> {
-        let clocks = &self.p.clocks;
-        let now = clocks.now_ms.get();
-        let at_most = tick.exchange(now.wrapping_sub(clocks.exchanged_ms.get()))?;
-        clocks.exchanged_ms.set(now);
-        Some(at_most)
-    }
-
-    /// *The exchange*: takes its share of the global queue as if its own were empty. The local
-    /// tasks for which there is then no room go to the back of the global queue. One task in 61
-    /// ticks is little if thousands wait there, and a few hundred that are always ready have the
-    /// local queues. Measured with 10,000 tasks that yield, 10 us each, on two workers: a new one
-    /// was polled after 3 s, and the others together take 50 ms for a turn.
-    #[cold]
-    fn exchange(&self, at_most: usize) {
-        let (lrq, grq) = (&self.p.lrq, &self.shared.queues.grq);
-        let Some(share) = self.waiting().exchanged(at_most, lrq.len(), lrq.room()) else {
-            return;
-        };
-        let mut taken = grq.take(share);
-        self.count_global(taken.len() as u64);
-        let mut back = Batch::new();
-        for _ in lrq.room()..taken.len() {
-            back.extend(lrq.pop());
-        }
-        lrq.push_batch(&mut taken);
-        back.extend(taken);
-        if !back.is_empty() {
-            self.shared.push_batch(back);
-        }
-    }
-
-    /// For a thread in `block_on` that is always busy: whether work for all waits, or something is
-    /// awaited, and no thread would come to it (L4, L6), since such threads hold every permit. If
-    /// so, the thread goes on without a permit, with its root alone.
-    fn leaves_others_out(&self) -> bool {
-        let shared = &*self.shared;
-        let takes_any = |peer: &Peer| {
-            peer.state.load() == WorkerState::Running && !peer.flags.own.load(Relaxed)
-        };
-        shared.idle.free() == 0
-            && (shared.has_queued() || (shared.nobody_polls() && shared.awaits()))
-            && !shared.threads.refused.load(Relaxed)
-            && shared.could_have_a_thread()
-            && !shared.peers().any(takes_any)
     }
 
     pub(super) fn count_global(&self, n: u64) {
@@ -496,11 +331,12 @@ impl Worker {
 
     /// What runs next does not inherit its slice.
     pub(super) fn begin_slice(&self) {
-        self.p.clocks.slice_began.set(None);
+        let ticks = self.peer().progress.ticks.load(Relaxed);
+        self.p.clocks.slice_tick.set(ticks);
     }
 
     /// The slice is over: `runnext` goes to the back, if there is a queue that waits (F4).
-    fn end_slice(&self) {
+    pub(super) fn end_slice(&self) {
         self.peer().attention.fetch_and(!attention::SLICE, Relaxed);
         self.begin_slice();
         if !self.p.lrq.is_empty()
@@ -517,7 +353,7 @@ impl Worker {
 
     /// A fair share of the global queue: one to run, the rest into the local queue. That then has
     /// at most `fills_to` tasks.
-    fn global(&self, fills_to: usize) -> Option<Task> {
+    pub(super) fn global(&self, fills_to: usize) -> Option<Task> {
         if self.shared.queues.grq.is_empty() {
             return None;
         }
@@ -543,9 +379,9 @@ impl Worker {
         }
     }
 
-    /// Fires what is due on any P and looks at the netpoll: at 61st ticks, and in the middle of a
-    /// poll. If every permit is held by a thread that never runs dry, no other thread does (*Who is
-    /// heard* in `permit/env.rs`).
+    /// Fires what is due on any P and looks at the netpoll: at a look for all, and in the middle
+    /// of a poll. No other thread does this if every permit is held by a thread that never runs
+    /// dry. See *Who is heard* in `permit/env.rs`.
     pub(crate) fn look_around(&self) {
         self.fire_all_timers();
         self.look_at_netpoll();
@@ -653,6 +489,6 @@ impl Worker {
     }
 }
 
-fn is_call(task: &Task) -> bool {
+pub(super) fn is_call(task: &Task) -> bool {
     task.header().blocks()
 }

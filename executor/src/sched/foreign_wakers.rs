@@ -111,7 +111,7 @@ impl Watch {
         };
         match self.0 {
             Some((before, since)) if before == taken => {
-                if Duration::from_nanos(now - since) >= LIST_WAIT {
+                if Duration::from_nanos(now.saturating_sub(since)) >= LIST_WAIT {
                     self.0 = Some((taken, now));
                     shared.wake_foreign_in_the_background();
                 }

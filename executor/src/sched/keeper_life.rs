@@ -3,7 +3,6 @@
 use std::io;
 
 use crate::{
-    cell::report,
     no_unwind::NoUnwind,
     permit::{
         idle::{Permit, Spinning},
@@ -65,8 +64,9 @@ impl Shared {
             && self.config.sysmon
             && keeper.may_report()
         {
-            report(
+            self.reports.tell_limited(
                 || tracing::warn!(%error, "no thread for the monitor: stuck tasks hold up others"),
+                format_args!("no thread for the monitor: stuck tasks hold up others: {error}"),
             );
         }
     }

@@ -8,7 +8,7 @@
 //!
 //! # What a step takes
 //!
-//! Behind due timers, pinned tasks (each second time) and what is due at every 61st tick:
+//! Behind due timers, pinned tasks (each second time) and what is due at a look for all:
 //!
 //! 1. *A turn for those below*, at every 61st tick; see *Fairness*.
 //! 2. After 60 tasks of its own, the highest of the shared queue (O4).

@@ -15,6 +15,7 @@ use std::{
 };
 
 use crate::{
+    bit_set::Bit,
     branch::BranchDeque,
     cell::{
         Functions, Lane, LaneWord, Place, SchedulerHandle, Task, TaskRef,
@@ -29,7 +30,7 @@ use crate::{
     },
     policy::{
         Backoff,
-        constants::{SPINS, WAKES, YIELDING},
+        constants::{GLOBAL_TICK, SPINS, WAKES, YIELDING},
     },
     queue::{
         ForkDeque, ForkStealer, GlobalQueue, LocalQueue, OrderedStealer, RunNext, RunNextStealer,
@@ -40,6 +41,7 @@ use crate::{
         Root,
         affinity::Affinity,
         handed::HandedCall,
+        looks::Clocks,
         measure::{Sampling, Times},
         priority::PriorityQueues,
         worker::BRANCH,
@@ -59,13 +61,11 @@ pub(crate) mod attention {
     pub(crate) const SLICE: u32 = 2;
     /// Time is virtual, for good; see `paused.rs`.
     pub(crate) const PAUSED: u32 = 4;
-    /// Its polls are slow, and the global queue waits.
-    pub(crate) const GLOBAL: u32 = 8;
     /// The root of its `block_on` waits for a timer or a source; see *Whose thread it is* in
     /// `block_on.rs`.
-    pub(crate) const ROOT_WAITS: u32 = 16;
+    pub(crate) const ROOT_WAITS: u32 = 8;
     /// The runtime drains: what its thread has entered last is to be cancelled.
-    pub(crate) const DRAIN: u32 = 32;
+    pub(crate) const DRAIN: u32 = 16;
 }
 
 /// What others see of a P.
@@ -185,12 +185,15 @@ impl Progress {
 }
 
 /// What the thread of a P tells others, or others tell of it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Flags {
+    /// A bit of [`Processors::computing`](super::shared::Processors), which searches walk: at the P
+    /// it would be in a line that its thread writes at each step.
+    ///
     /// The thread computed when the monitor last looked, or took its permit. If its worker state
     /// is `Stuck`, it is a *detached computation*. Written by the monitor, and by the thread when
     /// it comes back from a block without a permit.
-    pub(crate) computes: AtomicBool,
+    pub(crate) computes: Bit,
     /// The thread is in code that it has announced to block (`blocking.rs`). Written by that
     /// thread.
     pub(crate) announced: AtomicBool,
@@ -206,6 +209,19 @@ pub(crate) struct Flags {
     /// see *Standing in* in `block_on.rs`. Set before the fence of `Env::refused`, and looked at
     /// after that of `wait_for_root`.
     pub(crate) gave_away: AtomicBool,
+}
+
+impl Flags {
+    fn new(computes: Bit) -> Self {
+        Self {
+            computes,
+            announced: AtomicBool::new(false),
+            starts_process: AtomicBool::new(false),
+            own: AtomicBool::new(false),
+            bound: AtomicBool::new(false),
+            gave_away: AtomicBool::new(false),
+        }
+    }
 }
 
 impl PeerEnv for Peer {
@@ -271,7 +287,7 @@ impl Peer {
 
     /// Whether its thread computes without a permit, in the middle of a poll.
     pub(crate) fn is_detached(&self) -> bool {
-        self.flags.computes.load(Relaxed)
+        self.flags.computes.get()
             && self.state.load() == WorkerState::Stuck
             && self.progress.running.load(Relaxed) != 0
             && !self.flags.announced.load(Relaxed)
@@ -390,30 +406,6 @@ pub(super) struct Backoffs {
     pub(super) yielding: Backoff,
 }
 
-/// Times by the runtime's clock.
-#[derive(Default)]
-pub(crate) struct Clocks {
-    /// The last look at the clock, in milliseconds.
-    pub(crate) now_ms: Cell<u32>,
-    /// When *the exchange* had its turn last, in milliseconds.
-    pub(super) exchanged_ms: Cell<u32>,
-    /// When the time slice that is running began, in nanoseconds; None: since the last look. A
-    /// slice is what a task and those that it wakes into `runnext` have together.
-    pub(crate) slice_began: Cell<Option<u64>>,
-    /// The next step at which something is due; see `Tick::next_due`.
-    pub(super) due: Cell<u64>,
-    /// When a computation on this thread last got a permit that it had waited for at a fork, in
-    /// nanoseconds.
-    pub(crate) forks_since: Cell<u64>,
-}
-
-impl Clocks {
-    /// Takes note of a look at the clock, in nanoseconds.
-    fn set_now(&self, now: u64) {
-        self.now_ms.set((now / 1_000_000) as u32);
-    }
-}
-
 impl ListedP for Box<Processor> {
     fn index(&self) -> usize {
         self.peer.index
@@ -439,6 +431,7 @@ impl Processor {
         functions: &'static Functions,
         timers: Arc<TimerShard>,
         ring: crate::recorder::Ring,
+        computes: Bit,
         seed: u64,
     ) -> Self {
         let (lrq, stealer) = local_queue();
@@ -481,7 +474,7 @@ impl Processor {
                 alone: AtomicU64::new(0),
                 offered: AtomicU64::new(0),
             },
-            flags: Flags::default(),
+            flags: Flags::new(computes),
             handed: HandedCall::new(),
             counters: Counters::default(),
             lane: LaneWord::new(Lane::of(index)),
@@ -513,7 +506,10 @@ impl Processor {
                 spin_backoff: Backoff::new(SPINS),
                 yielding: Backoff::new(YIELDING),
             },
-            clocks: Clocks::default(),
+            clocks: Clocks {
+                look: Cell::new(GLOBAL_TICK),
+                ..Clocks::default()
+            },
             batch: Cell::new(None),
         }
     }
@@ -543,6 +539,15 @@ impl Processor {
                 .inbox
                 .pop_batch(usize::MAX, |task| pinned.push_back(task));
         }
+    }
+
+    /// A thread begins with it, or goes on after a sleep: what begins now is not as old as the last
+    /// look at the clock.
+    pub(super) fn begins(&self, now: u64) {
+        self.set_now(now);
+        let ticks = self.peer.progress.ticks.load(Relaxed);
+        self.clocks.looked.set((ticks, now));
+        self.clocks.slice_tick.set(ticks);
     }
 
     /// Takes note of a look at the clock, in nanoseconds.

@@ -147,6 +147,12 @@ impl Worker {
         }
     }
 
+    /// The root of a `run` spawns the task that it waits for, and does nothing else: this thread
+    /// runs that task next. A program that needs no second thread starts none for it.
+    pub(crate) fn spawns_what_it_waits_for(&self) {
+        self.p.backoffs.wake_backoff.skip_one();
+    }
+
     /// See *The wake back-off*.
     fn wake_for_lone_runnext(&self) {
         if (Heuristic::WakeBackoff.is_on() && !self.p.backoffs.wake_backoff.is_due())
@@ -181,8 +187,8 @@ impl Worker {
         }
     }
 
-    /// A task that goes on: behind all that waits here. If there is no room, behind all that waits
-    /// in the global queue.
+    /// A task that goes on: behind all that waits here. If there is no room, behind all in the
+    /// global queue that go on, too.
     ///
     /// Unlike a new task, it does not send half of the queue there: that half has not had its turn.
     /// With 10,000 tasks that always want to go on, each task that came from the global queue sent
@@ -199,7 +205,8 @@ impl Worker {
     #[cold]
     fn push_to_all(&self, task: Task) {
         self.peer().flags.gave_away.store(true, Relaxed);
-        self.shared.push_foreign(task);
+        way!(self, Global, task.header());
+        self.shared.push_again(task);
     }
 
     /// After a push that another thread may take.

@@ -9,21 +9,12 @@ use std::{
 };
 
 use super::{Shared, Worker, processor::Peer, worker::Scope};
-use crate::{
-    park::Parker,
-    sync::{
-        Arc,
-        atomic::{
-            AtomicBool,
-            Ordering::{AcqRel, Acquire},
-        },
-    },
-};
+use crate::{notification::Notification, park::Parker, sync::Arc};
 
 /// What wakes a thread that waits for its own future.
 #[derive(Debug)]
 pub(crate) struct Root {
-    notified: AtomicBool,
+    notified: Notification,
     own: Parker,
     /// Set when the thread has a P, before it first waits.
     place: OnceLock<Place>,
@@ -54,7 +45,7 @@ impl Root {
     fn fresh() -> Self {
         Self {
             // The first poll is due.
-            notified: AtomicBool::new(true),
+            notified: Notification::already_set(),
             own: Parker::new(),
             place: OnceLock::new(),
         }
@@ -114,14 +105,12 @@ impl Root {
 
     /// Whether the root is to be polled.
     pub(crate) fn is_notified(&self) -> bool {
-        // Ordering: Acquire pairs with the wake: its writes are seen by the poll.
-        self.notified.load(Acquire)
+        self.notified.is_set()
     }
 
     /// Consumes the notification.
     pub(crate) fn take(&self) -> bool {
-        // Ordering: Acquire as above; a load first, since this is asked at every step.
-        self.notified.load(Acquire) && self.notified.swap(false, AcqRel)
+        self.notified.take()
     }
 }
 
@@ -131,8 +120,7 @@ impl Wake for Root {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // Ordering: Release publishes what the waker wrote.
-        if !self.notified.swap(true, AcqRel) {
+        if self.notified.set() {
             self.unpark();
         }
     }

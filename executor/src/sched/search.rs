@@ -1,12 +1,14 @@
 //! The search for others' work: up to four rounds over all other Ps, as a spinner, and what a
 //! thread does before it gives up. Also *the rescue steal* (`find.rs`).
 //!
-//! A round goes over all other Ps that had a thread when the search began (`permit/allp.rs`), in a
-//! random order. It takes from each in this order: the oldest task that waits for a child that it
-//! forked, half of its local queue, a branch of a join that it shares. The first round leaves
-//! branches alone: a P that computes nearly always shares one, and tasks of others come before it.
-//! The other rounds leave them alone while there is no core for one more thread that computes
-//! (*Detached computations* in `fork_join/owner.rs`). Only the fourth round also takes the P's
+//! A round goes over all other Ps whose thread was awake when the search began (`permit/allp.rs`,
+//! *A parked P is empty* in `permit/idle.rs`), in a random order. If the machine has several nodes,
+//! those whose thread runs on the node of this one come first, then all others (`nodes.rs`). It
+//! takes from each in this order: the oldest task that waits for a child that it forked, half of
+//! its local queue, a branch of a join that it shares. The first round leaves branches alone: a P
+//! that computes nearly always shares one, and tasks of others come before it. The other rounds
+//! leave them alone while there is no core for one more thread that computes (*Detached
+//! computations* in `fork_join/owner.rs`). Only the fourth round also takes the P's
 //! `runnext`, and only if the P has not moved since the first: a task there is about to run. The
 //! thread looks for ordered tasks before a round (those above the default) and after it
 //! (`priority.rs`). At the end it fires the timers of all Ps.
@@ -20,9 +22,11 @@ use std::cell::{Ref, RefCell};
 use super::{
     priority::{ABOVE, ANY},
     processor::Peer,
+    shared::Processors,
     worker::Worker,
 };
 use crate::{
+    bit_set::bits,
     branch::{Branch, BranchDeque},
     cell::Task,
     note::event,
@@ -33,7 +37,7 @@ use crate::{
         search::{Passed, ROUNDS, RunNextIs, looks_before_park, may_spin_before_park, rescued_max},
     },
     queue::{Batch, Steal, Token},
-    rng::random_order,
+    rng::{Rng, random_order},
     sync::{atomic::Ordering::Relaxed, hint},
 };
 
@@ -70,8 +74,16 @@ pub(super) struct SeenOfOthers {
     victims: RefCell<Vec<Seen>>,
     /// See [`Worker::list`].
     listed: RefCell<Vec<usize>>,
+    /// Empty but while that is filled.
+    far: RefCell<Vec<usize>>,
     /// Every P, when this worker last came by with something from the netpoll.
     passed: RefCell<Vec<Passed>>,
+}
+
+/// The numbers below `len`, each once: those below `near` first.
+fn near_first(rng: &Rng, near: usize, len: usize) -> impl Iterator<Item = usize> {
+    let far = (near < len).then(|| random_order(rng, len - near));
+    random_order(rng, near).chain(far.into_iter().flatten().map(move |at| near + at))
 }
 
 impl Worker {
@@ -82,9 +94,12 @@ impl Worker {
         }
         self.peer().counters.searches.add(1);
         let own = self.peer().index;
+        let near = self.list_near_first();
+        let listed = self.seen.listed.borrow();
         let mut seen = self.seen.victims.borrow_mut();
         seen.clear();
-        seen.extend(self.shared.processors.allp.occupied().map(Seen::new));
+        seen.extend(listed.iter().copied().map(Seen::new));
+        drop(listed);
         let ordered = self.shared.queues.ordered.is_used();
         // See *Detached computations* in `fork_join/owner.rs`.
         let computes = self.shared.could_take() > 0;
@@ -92,7 +107,7 @@ impl Worker {
             if ordered && let Some(task) = self.steal_ordered(ABOVE) {
                 return Search::Found(task);
             }
-            for row in random_order(&self.p.rng, seen.len()) {
+            for row in near_first(&self.p.rng, near, seen.len()) {
                 let at = seen[row].index;
                 if at == own {
                     continue;
@@ -122,12 +137,11 @@ impl Worker {
                 if computes && round.asks(victim.queues.branch_deque.has_shared()) {
                     victim.queues.branch_deque.ask();
                 }
-                let (next, ticks) = (
-                    victim.queues.runnext.peek(),
-                    victim.progress.ticks.load(Relaxed),
-                );
                 match round.runnext {
-                    RunNextIs::Noted => (seen[row].next, seen[row].ticks) = (next, ticks),
+                    RunNextIs::Noted => {
+                        seen[row].next = victim.queues.runnext.peek();
+                        seen[row].ticks = victim.progress.ticks.load(Relaxed);
+                    }
                     RunNextIs::Taken => {
                         let Seen { next, ticks, .. } = seen[row];
                         if let Some(token) = next
@@ -166,10 +180,11 @@ impl Worker {
         }
         // This thread has just looked.
         let now = self.shared.io.last_look.load(Relaxed);
-        let listed = self.list();
+        let near = self.list_near_first();
+        let listed = self.seen.listed.borrow();
         let mut passed = self.seen.passed.borrow_mut();
         passed.resize(self.shared.peer_count(), Passed::NEVER);
-        let rescued = random_order(&self.p.rng, listed.len())
+        let rescued = near_first(&self.p.rng, near, listed.len())
             .map(|at| listed[at])
             .filter(|&at| at != self.index())
             .take(RESCUE_LOOKS)
@@ -201,13 +216,33 @@ impl Worker {
         true
     }
 
-    /// The Ps that have a thread now, this one included, for a walk in a random order.
+    /// The Ps that have a thread which is awake now, this one included, for a walk in a random
+    /// order.
     pub(super) fn list(&self) -> Ref<'_, Vec<usize>> {
+        self.list_near_first();
+        self.seen.listed.borrow()
+    }
+
+    /// The same, with those of this thread's node in front. Returns how many these are.
+    fn list_near_first(&self) -> usize {
         let mut listed = self.seen.listed.borrow_mut();
         listed.clear();
-        listed.extend(self.shared.processors.allp.occupied());
-        drop(listed);
-        self.seen.listed.borrow()
+        let Processors { allp, placed, .. } = &self.shared.processors;
+        let parked = self.shared.idle.parked();
+        if !placed.are_several() {
+            listed.extend(allp.occupied_without(parked));
+            return listed.len();
+        }
+        let node = placed.node_of(self.index());
+        let mut far = self.seen.far.borrow_mut();
+        for (at, word) in allp.words_without(parked) {
+            let (on_it, elsewhere) = placed.split(node, at, word);
+            listed.extend(bits(64 * at, on_it));
+            far.extend(bits(64 * at, elsewhere));
+        }
+        let near = listed.len();
+        listed.append(&mut far);
+        near
     }
 
     fn steal_half(&self, victim: &Peer) -> Option<Task> {

@@ -10,7 +10,7 @@ use std::{
     sync::Weak,
 };
 
-use ws_reactor::Netpoll;
+use ws_reactor::{Netpoll, current_cpu};
 
 use super::{
     config::Config,
@@ -29,8 +29,10 @@ use super::{
     wait::Io,
 };
 use crate::{
+    bit_set::{Bit, BitSet},
     cell::{Place, SchedulerHandle, Task, TaskRef, live::live_table, quietly},
     metrics::{Durations, Metrics, ProcessorMetrics},
+    nodes::{Nodes, Placed},
     note::event,
     permit::{
         allp::AllPs,
@@ -40,7 +42,7 @@ use crate::{
     },
     policy::forks::takers,
     probe::{ProbeCount, ProbePoint},
-    queue::{GlobalQueue, OrderedShared, OrderedStealer},
+    queue::{GlobalRunQueue, OrderedShared, OrderedStealer},
     reports::Reporter,
     sync::{
         Arc, Condvar, Mutex,
@@ -76,7 +78,7 @@ pub(crate) struct Shared {
 /// The queues of all threads.
 #[derive(Debug)]
 pub(crate) struct SharedQueues {
-    pub(crate) grq: GlobalQueue<Task>,
+    pub(crate) grq: GlobalRunQueue<Task>,
     /// What `grq` is for tasks of another priority than the default one.
     pub(crate) ordered: OrderedShared<Task>,
 }
@@ -87,15 +89,21 @@ pub(crate) struct Processors {
     /// All that ever were, in the order of their making. They stay until the runtime goes.
     peers: Box<[std::sync::OnceLock<Arc<Peer>>]>,
     pub(crate) allp: AllPs<Box<Processor>>,
+    /// Those whose thread computes, by `Flags::computes`.
+    computing: Arc<BitSet>,
+    /// On which node the thread of each is.
+    pub(super) placed: Placed,
     /// How many Ps walks have come to.
-    pub(super) visits: ProbeCount,
+    pub(crate) visits: ProbeCount,
     /// Where a search is about to claim a branch.
     pub(super) before_claim: ProbePoint,
 }
 
 impl Processors {
-    fn new(most: usize) -> Self {
+    fn new(most: usize, nodes: Nodes) -> Self {
         Self {
+            computing: Arc::new(BitSet::new(most)),
+            placed: Placed::new(nodes, most),
             peers: (0..most).map(|_| std::sync::OnceLock::new()).collect(),
             allp: AllPs::new(most),
             visits: ProbeCount::default(),
@@ -109,6 +117,12 @@ impl Shared {
         let netpoll = Netpoll::new()?;
         let processors = config.processors_max();
         let time = Time::new(&config, clock, &netpoll, processors);
+        // What a seed decides is the same on every machine.
+        let nodes = match &config.nodes {
+            None if time.clock().is_virtual() => Nodes::default(),
+            None => Nodes::of_system(),
+            Some(planted) => planted.clone(),
+        };
         let recorder = {
             let (memory, level) = config.recorder;
             crate::recorder::Recorder::new(memory, level, time.clock())
@@ -122,10 +136,10 @@ impl Shared {
                 this: this.clone(),
                 idle: Idle::new(config.workers, processors),
                 queues: SharedQueues {
-                    grq: GlobalQueue::new(),
+                    grq: GlobalRunQueue::new(),
                     ordered: OrderedShared::new(),
                 },
-                processors: Processors::new(processors),
+                processors: Processors::new(processors, nodes),
                 foreign: Foreign {
                     scheduler: SchedulerHandle::new(
                         Place::Foreign,
@@ -193,7 +207,21 @@ impl Shared {
 
     /// How many threads compute without a permit.
     pub(crate) fn detached_count(&self) -> usize {
-        self.peers().filter(|peer| peer.is_detached()).count()
+        let computing = self.processors.computing.iter(self.peer_count());
+        computing
+            .filter(|&index| self.visit(index).is_detached())
+            .count()
+    }
+
+    /// Notes on which node the calling thread runs, which has that P.
+    pub(super) fn note_node(&self, index: usize) {
+        let placed = &self.processors.placed;
+        if placed.are_several() {
+            let virtual_cpu = self.threads.sim_threads.as_ref().map(|_| index);
+            if let Some(cpu) = virtual_cpu.or_else(|| current_cpu().map(|cpu| cpu as usize)) {
+                placed.note(index, cpu);
+            }
+        }
     }
 
     /// A vacant P, or a new one. None when there are as many as the runtime may ever have.
@@ -222,6 +250,7 @@ impl Shared {
             Arc::new(timers),
             // A thread in `block_on` has a P, too, and others may then be the workers'.
             self.recorder.ring(index < 2 * self.idle.workers()),
+            Bit::new(&self.processors.computing, index),
             self.config.seed,
         ));
         if self.time.paused.is_some() {
@@ -249,7 +278,7 @@ impl Shared {
     /// Whether a task is queued: [`Env::any_work`] without branches of joins.
     pub(crate) fn any_task(&self) -> bool {
         let has_task = |peer: &Peer| peer.has_queued() || !peer.queues.parents.is_empty();
-        self.has_queued() || self.peers().any(has_task)
+        self.has_queued() || self.awake_peers().any(has_task)
     }
 
     /// Calls `f` with a reference to every live task.
@@ -338,6 +367,10 @@ impl Shared {
             ordered_queue: self.queues.ordered.len(),
             monitor_looks: self.monitor.looks(),
             accepts_delayed: self.io.accepts_delayed.load(Relaxed),
+            facilities_refused: match self.time.clock().is_virtual() {
+                true => 0,
+                false => ws_reactor::refusals(),
+            },
             poll_time,
             wake_to_poll,
             steal_to_poll,
@@ -358,7 +391,7 @@ impl Env for Shared {
         &self.idle
     }
 
-    fn grq(&self) -> &GlobalQueue<Task> {
+    fn grq(&self) -> &GlobalRunQueue<Task> {
         &self.queues.grq
     }
 
@@ -374,6 +407,13 @@ impl Env for Shared {
         self.processors
             .allp
             .occupied()
+            .map(|index| self.visit(index))
+    }
+
+    fn awake_peers(&self) -> impl Iterator<Item = &Peer> {
+        self.processors
+            .allp
+            .occupied_without(self.idle.parked())
             .map(|index| self.visit(index))
     }
 

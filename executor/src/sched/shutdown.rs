@@ -299,7 +299,10 @@ impl Shared {
         let builder = thread::Builder::new().name(format!("{}-{what}", self.config.name));
         let started = self.start(builder, move || f(&shared));
         if let Err(error) = &started {
-            report(|| tracing::warn!(%error, what, "no thread in the background"));
+            self.reports.tell(
+                || tracing::warn!(%error, what, "no thread in the background"),
+                format_args!("no thread in the background for {what:?}: {error}"),
+            );
         }
         started.is_ok()
     }

@@ -6,10 +6,11 @@
 use super::Shared;
 use crate::{
     metrics::Counter,
+    notification::Notification,
     permit::env::{Env, PeerEnv},
     sync::atomic::{
         AtomicBool,
-        Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst},
+        Ordering::{Acquire, Relaxed, Release, SeqCst},
         fence,
     },
 };
@@ -18,7 +19,7 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct Signals {
     /// A thread found no permit for ready tasks.
-    needed: AtomicBool,
+    needed: Notification,
     /// The same, for a thread that comes to a fork; see *Give way at a fork* in
     /// `fork_join/owner.rs`.
     asks_at_forks: AtomicBool,
@@ -39,8 +40,7 @@ impl Signals {
 
     /// Whether a thread found no permit for ready tasks. For the monitor: takes the word.
     pub(crate) fn take_needed(&self) -> bool {
-        // Ordering: Acquire: the monitor sees the tasks.
-        self.needed.load(Acquire) && self.needed.swap(false, AcqRel)
+        self.needed.take()
     }
 }
 
@@ -48,8 +48,8 @@ impl Shared {
     /// Ready tasks were found, and no permit for them: all of them may be held by stuck threads.
     pub(crate) fn need_permit(&self) {
         self.ask_at_forks();
-        // Ordering: Release: the monitor sees the tasks.
-        if !self.monitor.needed.swap(true, AcqRel) {
+        // The monitor sees the tasks.
+        if self.monitor.needed.set() {
             self.idle.monitor().unpark(|| ());
         }
     }

@@ -36,9 +36,9 @@
 //! the end: everything that the program says happened, and nothing is left (L1, S2).
 //!
 //! It was seen to fail when a push into the own ring wakes nobody, a release or the last spinner
-//! does not look, the last look is left out, the 61st tick passes the global queue by, the monitor
-//! never revokes, pinned tasks go to the global queue, and when nobody sweeps at the end. It does
-//! not see what only an order within a step can show, nor a slice that does not end
+//! does not look, the last look is left out, the look for all passes the global queue by, the
+//! monitor never revokes, pinned tasks go to the global queue, and when nobody sweeps at the end.
+//! It does not see what only an order within a step can show, nor a slice that does not end
 //! (`runnext_does_not_starve.rs` does).
 //!
 //! # A seed
@@ -59,6 +59,8 @@
 
 mod branches;
 mod check;
+#[cfg(ws_lines)]
+mod lines;
 mod paced;
 mod program;
 mod scaling;
@@ -83,6 +85,7 @@ use super::{
 use crate::{
     cell::Task,
     context,
+    nodes::Nodes,
     permit::{
         env::{Env, PeerEnv},
         sleep::Sleeper,
@@ -420,8 +423,9 @@ fn message(panic: &(dyn Any + Send)) -> String {
 }
 
 /// A runtime whose threads are the driver's.
-fn runtime(setting: &Setting) -> Runtime {
+fn runtime(setting: &Setting, nodes: Nodes) -> Runtime {
     Builder::new()
+        .nodes(nodes)
         .workers(setting.workers)
         .max_threads(setting.max_threads)
         .seed(setting.seed)

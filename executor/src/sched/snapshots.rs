@@ -370,6 +370,8 @@ mod tests {
         let names = [(); 2].map(|()| file_name("of a test"));
         let after = now();
         let program = crate::recorder::program();
+        // On Windows, without `.exe`.
+        let program = Path::new(&program).file_stem().unwrap().display();
         let start = format!("{program}-{}-", process::id());
         let numbers = names.map(|name| {
             let rest = name.strip_prefix(&start);

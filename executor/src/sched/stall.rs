@@ -287,7 +287,7 @@ impl Stalling {
         let used = cpu
             .zip(self.cpu)
             .map(|(cpu, before)| cpu.saturating_sub(before));
-        Measured::new(now - self.since, used, self.waited)
+        Measured::new(now.saturating_sub(self.since), used, self.waited)
     }
 
     /// Whether the system is to be asked what its thread waits for, which has not moved since the

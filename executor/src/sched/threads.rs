@@ -28,9 +28,9 @@
 //! - A thread that ends for want of work leaves its handle in `ended`, and joins the one that it
 //!   finds there. So at most one handle of a thread that has ended waits there, and the thread that
 //!   joins that one has joined those before.
-//! - The end takes all handles but that of its own thread, and has them joined by a thread in the
-//!   background. For a destructor of a thread-local is user code, and the grace bounds the wait for
-//!   it.
+//! - The end takes all handles but that of its own thread. Most of these threads return in a
+//!   moment, and it looks for that. It has the others joined by a thread in the background, for a
+//!   destructor of a thread-local is user code, and the grace bounds the wait for it.
 //! - If the system refuses that thread, the shutdown thread waits within the grace until each of
 //!   them has returned, and joins it then. In this case alone a destructor of a thread-local that
 //!   blocks holds up the shutdown thread.
@@ -64,9 +64,12 @@
 //!
 //! Checked by `tests/liveness/a_hook_that_blocks_holds_up_nobody.rs`.
 
-use std::{io, time::Duration};
+use std::{
+    io,
+    time::{Duration, Instant},
+};
 
-use ws_reactor::Inherited;
+use ws_reactor::{Inherited, try_join};
 
 use super::{
     Shared,
@@ -76,14 +79,14 @@ use super::{
     worker,
 };
 use crate::{
-    cell::{Task, report},
+    cell::Task,
     permit::{
         env::Env,
         idle::{Permit, Spinning, WorkerState},
         keeper::{Keeper, KeeperEnv},
         phase::{ShutdownEnv, Threads},
     },
-    policy::constants::{JOIN_LOOKS, SLICE_NS},
+    policy::constants::{JOIN_LOOKS, JOIN_SOON, SLICE_NS},
     semaphore::Semaphore,
     sync::{
         Arc, Condvar, Mutex,
@@ -166,6 +169,21 @@ pub(crate) struct InStartHook {
     since: Option<u64>,
 }
 
+/// Joins those that return in a moment. Gives back the others.
+fn join_soon(mut handles: Vec<thread::JoinHandle<()>>) -> Vec<thread::JoinHandle<()>> {
+    let begin = Instant::now();
+    loop {
+        handles = handles
+            .into_iter()
+            .filter_map(|handle| try_join(handle).err())
+            .collect();
+        if handles.is_empty() || cfg!(not(target_os = "linux")) || begin.elapsed() >= JOIN_SOON {
+            return handles;
+        }
+        thread::yield_now();
+    }
+}
+
 /// Joins a thread where no other thread can be had for that. False if it takes too long.
 fn join_here(handle: thread::JoinHandle<()>, left: &mut impl FnMut() -> Option<Duration>) -> bool {
     while !handle.is_finished() {
@@ -189,7 +207,7 @@ impl Shared {
         builder: thread::Builder,
         f: impl FnOnce() + Send + 'static,
     ) -> io::Result<()> {
-        let inherited = self.threads.inherited;
+        let inherited = self.threads.inherited.clone();
         let mut joins = self.threads.joins.lock();
         let handle = builder.spawn(move || {
             inherited.apply();
@@ -231,7 +249,8 @@ impl Shared {
             if handles.is_empty() {
                 return true;
             }
-            if !self.join_these(handles, &mut left) {
+            let handles = join_soon(handles);
+            if !handles.is_empty() && !self.join_these(handles, &mut left) {
                 return false;
             }
         }
@@ -248,7 +267,7 @@ impl Shared {
         });
         let tells = joined.clone();
         let builder = thread::Builder::new().name(format!("{}-end", self.config.name));
-        let inherited = self.threads.inherited;
+        let inherited = self.threads.inherited.clone();
         let joiner = builder.spawn(move || {
             inherited.apply();
             for handle in std::mem::take(&mut *tells.handles.lock()) {
@@ -419,7 +438,7 @@ impl Shared {
             return hooks.count > 0;
         }
         let since = *hooks.since.get_or_insert(now);
-        let late = (now - since) / SLICE_NS;
+        let late = now.saturating_sub(since) / SLICE_NS;
         // One after the first period, two after the second, three after the fourth, and so on.
         let late = (u64::BITS - late.leading_zeros()) as usize;
         hooks.late = late.min(hooks.count);
@@ -513,7 +532,10 @@ impl Shared {
     fn report_no_thread(&self, why: &str) {
         self.threads.refusals.fetch_add(1, Relaxed);
         if self.threads.refusal_reports.passes() {
-            report(|| tracing::warn!(why, "no thread could be started: work waits for the others"));
+            self.reports.tell_limited(
+                || tracing::warn!(why, "no thread could be started: work waits for the others"),
+                format_args!("no thread could be started: work waits for the others: {why}"),
+            );
         }
     }
 }

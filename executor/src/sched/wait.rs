@@ -49,7 +49,6 @@ use super::{
     worker::{ROOT, Scope, Worker},
 };
 use crate::{
-    cell::report,
     note::event,
     park::Parker,
     permit::{
@@ -232,8 +231,8 @@ impl Sleeper for Worker {
     fn wakes_up(&self) {
         self.passed_on.set(false);
         event!(self, Unpark, (), 0);
-        // What begins now is not as old as the last look at the clock.
-        self.p.set_now(self.now());
+        self.shared.note_node(self.index());
+        self.p.begins(self.now());
     }
 
     fn has_park_hooks(&self) -> bool {
@@ -411,6 +410,18 @@ impl Worker {
 }
 
 impl Shared {
+    /// One look, so that a sandbox that refuses it is an error of the build and not a socket that
+    /// nobody hears of.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub(crate) fn try_netpoll(&self) -> io::Result<()> {
+        // Nothing is registered yet, so nobody is to be woken.
+        let poller = self.io.netpoll.try_poller();
+        poller.map_or(Ok(()), |mut poller| poller.look(&mut Vec::new()))
+    }
+
     /// Not while the netpoll is held, but in virtual time: a thread that listens may wait for a
     /// socket of this runtime.
     ///
@@ -420,7 +431,10 @@ impl Shared {
             return;
         };
         if self.io.reports.passes() {
-            report(|| tracing::error!(%error, "the netpoll failed: no socket is heard of"));
+            self.reports.tell_limited(
+                || tracing::error!(%error, "the netpoll failed: no socket is heard of"),
+                format_args!("the netpoll failed: no socket is heard of: {error}"),
+            );
         }
     }
 }

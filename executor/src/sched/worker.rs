@@ -194,13 +194,14 @@ impl Worker {
         scope: Scope,
         root: Option<std::sync::Arc<Root>>,
     ) -> Self {
-        p.set_now(shared.time.clock().now_ns());
+        p.begins(shared.time.clock().now_ns());
         p.peer.flags.own.store(scope == Scope::Own, Relaxed);
         p.peer.flags.gave_away.store(false, Relaxed);
         p.peer.flags.bound.store(root.is_some(), Relaxed);
         if let Some(paused) = &shared.time.paused {
             paused.wake_up();
         }
+        shared.note_node(p.peer.index);
         let spawned_before = p.peer.counters.spawned.get();
         Self {
             shared,
@@ -228,7 +229,7 @@ impl Worker {
     /// Makes the thread known to the monitor and to reports of stalls, and ensures that there is a
     /// keeper.
     fn settle_in(&self) {
-        self.peer().flags.computes.store(false, Relaxed);
+        self.peer().flags.computes.set(false);
         self.peer()
             .thread
             .number
@@ -495,7 +496,7 @@ impl Worker {
         if !self.try_run() {
             // Without the monitor no thread would say when that is over.
             let monitored = self.shared.is_monitored();
-            self.peer().flags.computes.store(monitored, Relaxed);
+            self.peer().flags.computes.set(monitored);
             self.branch_deque().ask();
         }
         event!(self, Return, (), self.peer().state.has_permit());

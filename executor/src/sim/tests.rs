@@ -203,7 +203,25 @@ fn panics_that_nobody_joins_are_told() {
     );
     assert!(machine.take_panics().is_empty());
     drop(joined);
-    machine.end();
+    assert!(machine.end().is_empty());
+}
+
+#[test]
+fn a_panic_of_a_destructor_is_told_by_the_end() {
+    struct Panics;
+    impl Drop for Panics {
+        fn drop(&mut self) {
+            panic!("planted");
+        }
+    }
+    let machine = machine(1);
+    let panics = Panics;
+    drop(machine.handle().spawn(async move {
+        let _panics = panics;
+        pending::<()>().await;
+    }));
+    run(&machine);
+    assert_eq!(machine.end().len(), 1);
 }
 
 #[test]

@@ -11,6 +11,10 @@
 //! behind it by what the time that it stood still has made. One thread at a time stops it and lets
 //! it go; another that reads it in that moment may see a time of a moment before.
 //!
+//! The system's clock may go back, as two threads read it on a machine whose processors disagree.
+//! So no code subtracts two moments without `saturating_sub`: a span is then zero, and not 584
+//! years. Checked by `tests/the_clock_may_go_back.rs`.
+//!
 //! A deadline 500 years or more after the epoch counts as [`NEVER`]. So `sleep(Duration::MAX)` has
 //! an instant to show although no instant is far enough, and a virtual clock that jumps to the next
 //! deadline does not jump there. The price: a clock lasts 500 years. A test of a calendar may ask

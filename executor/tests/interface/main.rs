@@ -7,6 +7,7 @@ mod a_dump_shows_where_tasks_wait;
 mod a_local_set_runs_where_it_is_polled;
 mod a_task_has_an_account;
 mod a_task_knows_who_it_is;
+mod a_thousand_workers;
 mod an_idle_task_says_what_it_waits_for;
 mod builder_refuses_wrong_knobs;
 mod dump_shows_what_is_alive;

@@ -310,12 +310,13 @@ fn a_long_poll_is_told_while_it_goes_on_and_when_it_is_over() {
 fn timers_tell_how_late_they_are() {
     let runtime = Builder::new().workers(1).sysmon(false).build().unwrap();
     runtime.block_on(async {
-        let both = [2, 1].map(|ms| ws_executor::time::sleep(Duration::from_millis(ms)));
+        // Far enough ahead that a slow machine has polled both by then.
+        let both = [101, 100].map(|ms| ws_executor::time::sleep(Duration::from_millis(ms)));
         let mut both = pin!(futures::future::join_all(both));
         assert!(futures::poll!(&mut both).is_pending());
         // Nobody fires them meanwhile.
         let begin = Instant::now();
-        while begin.elapsed() < Duration::from_millis(5) {}
+        while begin.elapsed() < Duration::from_millis(105) {}
         both.await;
     });
     let events = runtime.handle().recording().events;

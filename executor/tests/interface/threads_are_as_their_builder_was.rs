@@ -17,7 +17,7 @@ use std::{fs, mem, ptr, sync::Arc, thread};
 
 use common::{Count, Gate, limited};
 use ws_executor::runtime::{Builder, Handle};
-use ws_reactor::{ThreadId, current_cpu};
+use ws_reactor::{CpuSet, ThreadId, current_cpu};
 
 /// What the system says of the calling thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,10 +54,9 @@ fn is_root() -> bool {
 /// Gives the calling thread one CPU, a higher niceness and a blocked signal.
 fn become_another() {
     let thread = ThreadId::current();
-    while let Some(before) = current_cpu().and_then(|cpu| thread.keep_off(cpu)) {
-        // It stays off.
-        let _ = before;
-    }
+    let mut before = CpuSet::default();
+    // It stays off.
+    while current_cpu().is_some_and(|cpu| thread.keep_off(cpu, &mut before)) {}
     let nice = Own::now().nice.parse::<libc::c_int>().unwrap() + 1;
     // SAFETY: the call has no pointers; 0 is the calling thread.
     let changed = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };

@@ -1,8 +1,8 @@
 //! F4: `runnext` does not starve others. Two tasks that wake each other for ever hand the slot to
 //! and fro; it inherits their time slice, and when that is over the queue has its turn.
 //!
-//! It fails when nobody ends a slice that is over: neither `attend` in `sched/find.rs`, nor the
-//! monitor, who takes the permit then.
+//! It fails if `look_for_all` (`sched/looks.rs`) and `attend` (`sched/find.rs`) end no slice, and
+//! the monitor takes no permit.
 
 use crate::common;
 

@@ -132,12 +132,14 @@ proptest! {
         let priorities: Vec<i64> = levels.iter().map(|&at| LEVELS[at]).collect();
         let mut expected: Vec<_> = priorities.iter().copied().zip(0..).collect();
         expected.sort_by_key(|&(priority, _)| std::cmp::Reverse(priority));
-        // The last task of the default priority is in `runnext`.
+        let in_turn = expected.clone();
+        // The last task of the default priority is in `runnext`, until its slice is over (F4).
         let default: Vec<_> = (0..expected.len()).filter(|&at| expected[at].0 == 0).collect();
         if let (Some(&first), Some(&last)) = (default.first(), default.last()) {
             expected[first..=last].rotate_right(1);
         }
-        prop_assert_eq!(order_of(workers, priorities), expected);
+        let order = order_of(workers, priorities);
+        prop_assert!(order == expected || order == in_turn, "{:?}", order);
     }
 }
 

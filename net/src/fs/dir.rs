@@ -7,7 +7,6 @@ use std::{
     fs::{FileType, Metadata},
     future::Future,
     io,
-    os::unix::fs::{DirBuilderExt, DirEntryExt},
     path::{Path, PathBuf},
     pin::Pin,
     sync::Arc,
@@ -31,7 +30,7 @@ const CHUNK: usize = 32;
 ///
 /// # let path = std::env::temp_dir().join(format!("ws-dir-builder-doc-{}", std::process::id()));
 /// # ws::runtime::Runtime::new()?.block_on(async {
-/// DirBuilder::new().recursive(true).mode(0o700).create(&path).await?;
+/// DirBuilder::new().recursive(true).create(&path).await?;
 /// assert!(fs::metadata(&path).await?.is_dir());
 /// # fs::remove_dir(&path).await
 /// # })?;
@@ -40,7 +39,8 @@ const CHUNK: usize = 32;
 #[derive(Debug, Default)]
 pub struct DirBuilder {
     recursive: bool,
-    mode: Option<u32>,
+    #[cfg(unix)]
+    pub(super) mode: Option<u32>,
 }
 
 impl DirBuilder {
@@ -53,12 +53,6 @@ impl DirBuilder {
     /// Whether the directories above are made as well.
     pub fn recursive(&mut self, recursive: bool) -> &mut Self {
         self.recursive = recursive;
-        self
-    }
-
-    /// The permissions.
-    pub fn mode(&mut self, mode: u32) -> &mut Self {
-        self.mode = Some(mode);
         self
     }
 
@@ -76,9 +70,8 @@ impl DirBuilder {
         let path = path.as_ref().to_owned();
         let mut std = std::fs::DirBuilder::new();
         std.recursive(self.recursive);
-        if let Some(mode) = self.mode {
-            std.mode(mode);
-        }
+        #[cfg(unix)]
+        super::unix::set_mode(&mut std, self.mode);
         call("ws::fs::DirBuilder::create", move || std.create(path))
     }
 }
@@ -146,6 +139,13 @@ pub struct ReadDir {
 }
 
 #[derive(Debug)]
+#[cfg_attr(
+    windows,
+    expect(
+        clippy::large_enum_variant,
+        reason = "std's iterator has its entry inside there, and a directory is read once"
+    )
+)]
 enum State {
     Here(Chunk),
     Read(JoinHandle<Chunk>),
@@ -247,7 +247,7 @@ impl fmt::Debug for ReadDir {
 pub struct DirEntry {
     /// Where the system tells it with the name.
     file_type: Option<FileType>,
-    std: Arc<std::fs::DirEntry>,
+    pub(super) std: Arc<std::fs::DirEntry>,
 }
 
 impl DirEntry {
@@ -299,11 +299,5 @@ impl DirEntry {
                 None => ask.await,
             }
         }
-    }
-
-    /// The number of the inode.
-    #[must_use]
-    pub fn ino(&self) -> u64 {
-        self.std.ino()
     }
 }

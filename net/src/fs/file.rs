@@ -5,7 +5,6 @@ use std::{
     fs::{File as StdFile, FileTimes, Metadata, Permissions},
     future::Future,
     io::{self, IoSlice, Seek, SeekFrom},
-    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd},
     path::Path,
     pin::Pin,
     sync::Arc,
@@ -22,6 +21,7 @@ use super::OpenOptions;
 use crate::{
     blocking_io::{BlockingIo, DEFAULT_MAX_BUF_SIZE, FindRuntime, Unread, current_runtime},
     current::in_runtime,
+    os::{descriptor, from_descriptor},
 };
 
 /// An open file.
@@ -455,23 +455,8 @@ impl From<StdFile> for File {
     }
 }
 
-impl From<OwnedFd> for File {
-    fn from(fd: OwnedFd) -> Self {
-        Self::from_std(fd.into())
-    }
-}
-
-impl AsRawFd for File {
-    fn as_raw_fd(&self) -> RawFd {
-        self.std.as_raw_fd()
-    }
-}
-
-impl AsFd for File {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.std.as_fd()
-    }
-}
+from_descriptor!(File);
+descriptor!(File);
 
 impl fmt::Debug for File {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,6 +1,6 @@
 //! How a file is opened.
 
-use std::{future::Future, io, os::unix::fs::OpenOptionsExt, path::Path};
+use std::{future::Future, io, path::Path};
 
 use super::File;
 use crate::blocking_io::call;
@@ -20,7 +20,7 @@ use crate::blocking_io::call;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct OpenOptions(std::fs::OpenOptions);
+pub struct OpenOptions(pub(super) std::fs::OpenOptions);
 
 macro_rules! options {
     ($($(#[$meta:meta])* fn $name:ident($value:ty);)+) => {$(
@@ -52,10 +52,6 @@ impl OpenOptions {
         fn create(bool);
         /// The file is made, and is an error if it is there.
         fn create_new(bool);
-        /// The permissions of a file that is made.
-        fn mode(u32);
-        /// Flags of the system's `open`.
-        fn custom_flags(i32);
     }
 
     /// Opens a file.

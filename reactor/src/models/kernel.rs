@@ -147,6 +147,9 @@ impl Waker {
         self.0.0.report(self.1);
         Ok(())
     }
+
+    /// As of an eventfd: nothing has to be read.
+    pub(crate) fn fetched(&self) {}
 }
 
 #[derive(Debug)]
@@ -157,7 +160,9 @@ pub(crate) struct Timer {
 }
 
 impl Timer {
-    pub(crate) const KEEPS_TIME: bool = true;
+    pub(crate) fn keeps_time(&self) -> bool {
+        true
+    }
 
     pub(crate) fn new(registry: &Registry, token: Token) -> io::Result<Self> {
         Ok(Self {

@@ -1,11 +1,13 @@
 //! What the tests share: wakers that count, sockets that do not block, and a poller.
 
-#![allow(dead_code, reason = "every file of tests uses a part of it")]
+#![allow(
+    dead_code,
+    unused_imports,
+    reason = "every file of tests uses a part of it"
+)]
 
 use std::io;
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::AsRawFd;
-use std::os::unix::net::UnixStream;
 use std::process;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
@@ -13,7 +15,7 @@ use std::task::{Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ws_reactor::{Interest, Netpoll, Registration, SourceFd, WaitResult};
+use ws_reactor::{Interest, Netpoll, Registration, WaitResult};
 
 /// Only how long a broken build hangs before its test fails.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -86,28 +88,75 @@ impl Wake for Wakes {
 }
 
 /// A socket of `std` in a netpoll.
-pub(crate) struct Registered<S: AsRawFd> {
+pub(crate) struct Registered<S: Socket> {
     pub(crate) io: S,
     pub(crate) registration: Registration,
 }
 
-impl<S: AsRawFd> Registered<S> {
+impl<S: Socket> Registered<S> {
     pub(crate) fn new(netpoll: &Arc<Netpoll>, io: S, interest: Interest) -> io::Result<Self> {
-        let registration = Registration::new(netpoll, &mut SourceFd(&io.as_raw_fd()), interest)?;
+        let registration = os::register(netpoll, &io, interest)?;
         Ok(Self { io, registration })
     }
 
     pub(crate) fn deregister(&self) -> io::Result<()> {
-        self.registration
-            .deregister(&mut SourceFd(&self.io.as_raw_fd()))
+        os::deregister(&self.registration, &self.io)
     }
 }
 
-pub(crate) fn unix_pair() -> (UnixStream, UnixStream) {
-    let (a, b) = UnixStream::pair().unwrap();
-    a.set_nonblocking(true).unwrap();
-    b.set_nonblocking(true).unwrap();
-    (a, b)
+pub(crate) use os::{Socket, Stream, pair};
+
+#[cfg(unix)]
+mod os {
+    use ws_reactor::SourceFd;
+
+    use super::*;
+
+    pub(crate) use std::os::fd::AsRawFd as Socket;
+    /// A stream that has a pair.
+    pub(crate) use std::os::unix::net::UnixStream as Stream;
+
+    pub(super) fn register(
+        netpoll: &Arc<Netpoll>,
+        io: &impl Socket,
+        interest: Interest,
+    ) -> io::Result<Registration> {
+        Registration::new(netpoll, &mut SourceFd(&io.as_raw_fd()), interest)
+    }
+
+    pub(super) fn deregister(registration: &Registration, io: &impl Socket) -> io::Result<()> {
+        registration.deregister(&mut SourceFd(&io.as_raw_fd()))
+    }
+
+    pub(crate) fn pair() -> (Stream, Stream) {
+        let (a, b) = Stream::pair().unwrap();
+        a.set_nonblocking(true).unwrap();
+        b.set_nonblocking(true).unwrap();
+        (a, b)
+    }
+}
+
+#[cfg(windows)]
+mod os {
+    use super::*;
+
+    pub(crate) use std::{net::TcpStream as Stream, os::windows::io::AsRawSocket as Socket};
+
+    pub(super) fn register(
+        netpoll: &Arc<Netpoll>,
+        io: &impl Socket,
+        interest: Interest,
+    ) -> io::Result<Registration> {
+        Registration::of_socket(netpoll, io, interest)
+    }
+
+    pub(super) fn deregister(registration: &Registration, _: &impl Socket) -> io::Result<()> {
+        registration.deregister_socket()
+    }
+
+    pub(crate) fn pair() -> (Stream, Stream) {
+        tcp_pair()
+    }
 }
 
 /// The accepted side, and the side that connected. Nothing is delayed.

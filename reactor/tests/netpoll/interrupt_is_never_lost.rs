@@ -12,7 +12,7 @@ use std::task::Waker;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Registered, TimeLimit, is_last, look, spin, unix_pair, wait_until};
+use common::{Registered, TimeLimit, is_last, look, pair, spin, wait_until};
 use ws_reactor::{Netpoll, Poller, STREAM_INTEREST, WaitResult};
 
 const INTERRUPTED: WaitResult = WaitResult {
@@ -79,7 +79,7 @@ fn it_ends_one_wait_only() {
 fn an_edge_that_nobody_waits_for_does_not_end_the_wait() {
     let _limit = TimeLimit::new();
     let netpoll = Netpoll::new().unwrap();
-    let (here, _there) = unix_pair();
+    let (here, _there) = pair();
     // epoll reports a new source, which can be written to.
     let _here = Registered::new(&netpoll, here, STREAM_INTEREST).unwrap();
     let soon = Instant::now() + Duration::from_millis(2);

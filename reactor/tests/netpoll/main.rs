@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+#[cfg(unix)]
 mod fd_table_full;
 mod interrupt_is_never_lost;
 mod readiness_is_never_lost;

@@ -7,7 +7,6 @@ use crate::common;
 
 use std::future::Future;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::Shutdown;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -15,15 +14,13 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Instant;
 
-use common::{
-    Registered, TimeLimit, Wakes, is_last, look, patience, spin, tcp_pair, unix_pair, wait,
-};
+use common::{Registered, TimeLimit, Wakes, is_last, look, pair, patience, spin};
 use ws_reactor::{Direction, Interest, Netpoll, STREAM_INTEREST};
 
 const BOTH: [Direction; 2] = [Direction::Read, Direction::Write];
 
 /// Clears what a new registration starts with, and what epoll reports at first.
-fn settle(netpoll: &Netpoll, source: &Registered<impl std::os::fd::AsRawFd>) {
+fn settle(netpoll: &Netpoll, source: &Registered<impl common::Socket>) {
     look(netpoll);
     for direction in BOTH {
         let nothing = || Err::<(), _>(ErrorKind::WouldBlock.into());
@@ -36,7 +33,7 @@ fn settle(netpoll: &Netpoll, source: &Registered<impl std::os::fd::AsRawFd>) {
 fn a_new_source_is_tried_without_a_look() {
     let _limit = TimeLimit::new();
     let netpoll = Netpoll::new().unwrap();
-    let (here, mut there) = unix_pair();
+    let (here, mut there) = pair();
     there.write_all(b"x").unwrap();
     let here = Registered::new(&netpoll, here, STREAM_INTEREST).unwrap();
     let mut cx = Context::from_waker(Waker::noop());
@@ -48,11 +45,12 @@ fn a_new_source_is_tried_without_a_look() {
 }
 
 // Fails if dispatch does not take the wakers out (a second wake-up), or does not wake (none).
+#[cfg(unix)] // Windows reports nothing that was not asked for.
 #[test]
 fn an_edge_wakes_once() {
     let _limit = TimeLimit::new();
     let netpoll = Netpoll::new().unwrap();
-    let (here, mut there) = unix_pair();
+    let (here, mut there) = pair();
     let here = Registered::new(&netpoll, here, STREAM_INTEREST).unwrap();
     settle(&netpoll, &here);
     let (wakes, waker) = Wakes::new();
@@ -92,7 +90,7 @@ fn all_who_wait_are_woken() {
     let _limit = TimeLimit::new();
     const EACH: usize = 5;
     let netpoll = Netpoll::new().unwrap();
-    let (here, mut there) = unix_pair();
+    let (here, mut there) = pair();
     let here = Registered::new(&netpoll, here, STREAM_INTEREST).unwrap();
     settle(&netpoll, &here);
     let registration = &here.registration;
@@ -129,7 +127,7 @@ fn all_who_wait_are_woken() {
 fn the_directions_do_not_mix() {
     let _limit = TimeLimit::new();
     let netpoll = Netpoll::new().unwrap();
-    let (here, mut there) = unix_pair();
+    let (here, mut there) = pair();
     let here = Registered::new(&netpoll, here, STREAM_INTEREST).unwrap();
     // Full, so that the edge of the incoming byte says nothing about writing.
     while (&here.io).write(&[0; 4096]).is_ok() {}
@@ -150,11 +148,12 @@ fn the_directions_do_not_mix() {
 }
 
 // Fails if `clear` does not compare ticks.
+#[cfg(unix)] // Windows reports nothing that was not asked for.
 #[test]
 fn a_late_clear_leaves_the_newer_edge() {
     let _limit = TimeLimit::new();
     let netpoll = Netpoll::new().unwrap();
-    let (here, mut there) = unix_pair();
+    let (here, mut there) = pair();
     let here = Registered::new(&netpoll, here, STREAM_INTEREST).unwrap();
     settle(&netpoll, &here);
     let mut cx = Context::from_waker(Waker::noop());
@@ -177,7 +176,7 @@ fn a_late_clear_leaves_the_newer_edge() {
 fn an_edge_in_the_middle_of_an_operation_is_tried_again() {
     let _limit = TimeLimit::new();
     let netpoll = Netpoll::new().unwrap();
-    let (here, mut there) = unix_pair();
+    let (here, mut there) = pair();
     let here = Registered::new(&netpoll, here, STREAM_INTEREST).unwrap();
     look(&netpoll);
     let mut cx = Context::from_waker(Waker::noop());
@@ -204,7 +203,7 @@ fn an_edge_in_the_middle_of_an_operation_is_tried_again() {
 fn a_dropped_future_leaves_no_waker() {
     let _limit = TimeLimit::new();
     let netpoll = Netpoll::new().unwrap();
-    let (here, mut there) = unix_pair();
+    let (here, mut there) = pair();
     let here = Registered::new(&netpoll, here, STREAM_INTEREST).unwrap();
     settle(&netpoll, &here);
     let (gone, gone_waker) = Wakes::new();
@@ -230,7 +229,7 @@ fn a_dropped_future_leaves_no_waker() {
 fn try_io_asks_the_kernel_only_if_it_may_succeed() {
     let _limit = TimeLimit::new();
     let netpoll = Netpoll::new().unwrap();
-    let (here, mut there) = unix_pair();
+    let (here, mut there) = pair();
     let here = Registered::new(&netpoll, here, STREAM_INTEREST).unwrap();
     look(&netpoll);
     let mut asked = 0;
@@ -253,7 +252,7 @@ fn try_io_asks_the_kernel_only_if_it_may_succeed() {
 fn an_operation_with_its_own_would_block_does_not_spin_on_a_closed_source() {
     let _limit = TimeLimit::new();
     let netpoll = Netpoll::new().unwrap();
-    let (here, there) = unix_pair();
+    let (here, there) = pair();
     let here = Registered::new(&netpoll, here, STREAM_INTEREST).unwrap();
     drop(there);
     look(&netpoll);
@@ -273,7 +272,7 @@ fn an_operation_with_its_own_would_block_does_not_spin_on_a_closed_source() {
 fn waiting_for_what_was_not_asked_for_is_an_error() {
     let _limit = TimeLimit::new();
     let netpoll = Netpoll::new().unwrap();
-    let (here, _there) = unix_pair();
+    let (here, _there) = pair();
     let here = Registered::new(&netpoll, here, Interest::READABLE).unwrap();
     let mut cx = Context::from_waker(Waker::noop());
     let polled = here.registration.poll_ready(&mut cx, Direction::Write);
@@ -285,8 +284,8 @@ fn waiting_for_what_was_not_asked_for_is_an_error() {
 fn a_stale_event_does_not_reach_the_next_owner_of_the_slot() {
     let _limit = TimeLimit::new();
     let netpoll = Netpoll::new().unwrap();
-    let (old, mut old_peer) = unix_pair();
-    let (new, mut new_peer) = unix_pair();
+    let (old, mut old_peer) = pair();
+    let (new, mut new_peer) = pair();
     let old = Registered::new(&netpoll, old, STREAM_INTEREST).unwrap();
     // Without `deregister`, and with the socket still open: epoll goes on reporting it.
     let Registered {
@@ -316,8 +315,8 @@ fn a_stale_event_does_not_reach_the_next_owner_of_the_slot() {
 fn a_late_drop_does_not_take_the_next_owner_of_the_slot_along() {
     let _limit = TimeLimit::new();
     let netpoll = Netpoll::new().unwrap();
-    let (old, _old_peer) = unix_pair();
-    let (new, mut new_peer) = unix_pair();
+    let (old, _old_peer) = pair();
+    let (new, mut new_peer) = pair();
     let old = Registered::new(&netpoll, old, STREAM_INTEREST).unwrap();
     old.deregister().unwrap();
     let new = Registered::new(&netpoll, new, STREAM_INTEREST).unwrap();
@@ -334,11 +333,12 @@ fn a_late_drop_does_not_take_the_next_owner_of_the_slot_along() {
 
 // Fails if `Ready` shows the closed bit of the other direction, or if an event that closes a
 // direction sets its ready bit alone: `clear_ready` would clear that, and no further edge comes.
+#[cfg(unix)] // Its pair ends both directions at once.
 #[test]
 fn each_direction_is_closed_by_itself_and_stays_closed() {
     let _limit = TimeLimit::new();
     let netpoll = Netpoll::new().unwrap();
-    let (here, there) = unix_pair();
+    let (here, there) = pair();
     let here = Registered::new(&netpoll, here, STREAM_INTEREST).unwrap();
     let are_closed = || {
         look(&netpoll);
@@ -355,7 +355,7 @@ fn each_direction_is_closed_by_itself_and_stays_closed() {
             },
         )
     };
-    there.shutdown(Shutdown::Write).unwrap();
+    there.shutdown(std::net::Shutdown::Write).unwrap();
     assert_eq!(are_closed(), [true, false]);
     drop(there);
     assert_eq!(are_closed(), [true, true]);
@@ -367,7 +367,7 @@ fn each_direction_is_closed_by_itself_and_stays_closed() {
 fn urgent_data_alone_may_be_waited_for() {
     let _limit = TimeLimit::new();
     let netpoll = Netpoll::new().unwrap();
-    let (here, there) = tcp_pair();
+    let (here, there) = common::tcp_pair();
     let here = Registered::new(&netpoll, here, Interest::PRIORITY).unwrap();
     let (wakes, waker) = Wakes::new();
     let mut cx = Context::from_waker(&waker);
@@ -376,12 +376,13 @@ fn urgent_data_alone_may_be_waited_for() {
     socket2::SockRef::from(&there)
         .send_out_of_band(b"!")
         .unwrap();
-    assert_eq!(wait(&netpoll), 1);
+    assert_eq!(common::wait(&netpoll), 1);
     assert_eq!(wakes.count(), 1);
     assert!(matches!(poll(), Poll::Ready(Ok(ready)) if ready.is_priority()));
 }
 
 // Fails if a registration that the system refuses stays in the table.
+#[cfg(unix)] // On Windows there is a type for sockets.
 #[test]
 fn what_the_system_refuses_is_an_error_and_leaves_nothing() {
     let _limit = TimeLimit::new();
@@ -391,7 +392,7 @@ fn what_the_system_refuses_is_an_error_and_leaves_nothing() {
     assert!(matches!(refused, Err(error) if error.kind() == ErrorKind::PermissionDenied));
     assert!(!netpoll.has_sources());
 
-    let (here, _there) = unix_pair();
+    let (here, _there) = pair();
     let here = Registered::new(&netpoll, here, STREAM_INTEREST).unwrap();
     assert!(netpoll.has_sources());
     here.deregister().unwrap();
@@ -405,7 +406,7 @@ fn what_the_system_refuses_is_an_error_and_leaves_nothing() {
 fn a_task_and_the_poller_do_not_miss_each_other() {
     let _limit = TimeLimit::new();
     let netpoll = Netpoll::new().unwrap();
-    let (here, mut there) = unix_pair();
+    let (here, mut there) = pair();
     let here = Registered::new(&netpoll, here, STREAM_INTEREST).unwrap();
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {

@@ -12,13 +12,12 @@ use crate::common;
 
 use std::future::Future;
 use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, RawWaker, RawWakerVTable, Waker};
 
-use common::{Registered, TimeLimit, look, unix_pair};
+use common::{Registered, Stream, TimeLimit, look, pair};
 use ws_reactor::{Direction, Netpoll, STREAM_INTEREST};
 
 /// What a waker does when it is first cloned, and how often it was woken.
@@ -88,7 +87,7 @@ enum News {
 }
 
 impl News {
-    fn happen(self, netpoll: &Netpoll, here: &Registered<UnixStream>, mut there: UnixStream) {
+    fn happen(self, netpoll: &Netpoll, here: &Registered<Stream>, mut there: Stream) {
         match self {
             News::Edge => {
                 there.write_all(b"x").unwrap();
@@ -106,7 +105,7 @@ impl News {
 
 /// Lets each kind of news come to a task that is about to wait. `is_pending` polls, and says
 /// whether it would wait.
-fn news_is_not_missed(is_pending: impl Fn(&Registered<UnixStream>, &mut Context<'_>) -> bool) {
+fn news_is_not_missed(is_pending: impl Fn(&Registered<Stream>, &mut Context<'_>) -> bool) {
     for news in [
         News::Edge,
         News::HangUp,
@@ -115,7 +114,7 @@ fn news_is_not_missed(is_pending: impl Fn(&Registered<UnixStream>, &mut Context<
     ] {
         let _limit = TimeLimit::new();
         let netpoll = Netpoll::new().unwrap();
-        let (here, there) = unix_pair();
+        let (here, there) = pair();
         let here = Arc::new(Registered::new(&netpoll, here, STREAM_INTEREST).unwrap());
         look(&netpoll);
         let nothing = here

@@ -13,7 +13,7 @@ use std::os::fd::AsRawFd;
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
-use common::{Registered, TimeLimit, Wakes, look, tcp_pair, unix_pair, wait};
+use common::{Registered, TimeLimit, Wakes, look, pair, tcp_pair, wait};
 use ws_reactor::{Interest, Netpoll, STREAM_INTEREST, pipe};
 
 /// A reader with room for 64 bytes that counts its calls, and its waker's.
@@ -111,7 +111,7 @@ fn without_an_interest_in_urgent_data_a_short_read_tells_nothing() {
 fn data_and_end_in_one_event_are_both_seen() {
     let _limit = TimeLimit::new();
     let netpoll = Netpoll::new().unwrap();
-    let (here, mut there) = unix_pair();
+    let (here, mut there) = pair();
     let mut reader = Reader::new(Registered::new(&netpoll, here, STREAM_INTEREST).unwrap());
     look(&netpoll);
     assert!(reader.poll().is_pending());
@@ -128,7 +128,7 @@ fn data_and_end_in_one_event_are_both_seen() {
 fn an_end_that_is_noted_during_the_read_is_seen() {
     let _limit = TimeLimit::new();
     let netpoll = Netpoll::new().unwrap();
-    let (here, mut there) = unix_pair();
+    let (here, mut there) = pair();
     let here = Registered::new(&netpoll, here, STREAM_INTEREST).unwrap();
     there.write_all(b"last").unwrap();
     look(&netpoll);
@@ -168,7 +168,7 @@ fn an_end_after_the_short_read_wakes() {
 fn an_end_before_the_registration_is_seen_behind_a_short_read() {
     let _limit = TimeLimit::new();
     let netpoll = Netpoll::new().unwrap();
-    let (here, mut there) = unix_pair();
+    let (here, mut there) = pair();
     there.write_all(b"last").unwrap();
     drop(there);
     let mut reader = Reader::new(Registered::new(&netpoll, here, STREAM_INTEREST).unwrap());
@@ -248,7 +248,7 @@ fn a_short_write_waits_for_room() {
 
 /// Pipes, Unix streams and TCP.
 fn for_each_pipe_and_stream(test: impl Fn(&Netpoll, &mut Reader<Box<dyn AsRead>>, Box<dyn Write>)) {
-    let (unix, unix_peer) = unix_pair();
+    let (unix, unix_peer) = pair();
     let (tcp, tcp_peer) = tcp_pair();
     let (pipe_writer, pipe_reader) = pipe::new().unwrap();
     let sources: [(Box<dyn AsRead>, Box<dyn Write>); 3] = [

@@ -7,16 +7,15 @@ use crate::common;
 
 use std::future::Future;
 use std::io::{ErrorKind, Read};
-use std::os::unix::net::UnixStream;
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Wake, Waker};
 
-use common::{Registered, TimeLimit, Wakes, look, patience, unix_pair, wait_until};
+use common::{Registered, Stream, TimeLimit, Wakes, look, pair, patience, wait_until};
 use ws_reactor::{Direction, Netpoll, Registration, STREAM_INTEREST};
 
-fn drain(source: &Registered<UnixStream>) {
+fn drain(source: &Registered<Stream>) {
     let mut cx = Context::from_waker(Waker::noop());
     let read = source
         .registration
@@ -56,7 +55,7 @@ fn the_end_of_the_netpoll_reaches_all() {
     let netpoll = Netpoll::new().unwrap();
     let sources: Vec<_> = (0..10)
         .map(|_| {
-            let (here, there) = unix_pair();
+            let (here, there) = pair();
             let here = Registered::new(&netpoll, here, STREAM_INTEREST).unwrap();
             drain(&here);
             look(&netpoll);
@@ -84,7 +83,7 @@ fn the_end_of_the_netpoll_reaches_all() {
     let (result, _) = wait_until(&netpoll, Some(std::time::Instant::now() + patience()));
     assert!(result.interrupted);
 
-    let late = Registered::new(&netpoll, unix_pair().0, STREAM_INTEREST);
+    let late = Registered::new(&netpoll, pair().0, STREAM_INTEREST);
     assert!(late.is_err_and(|error| error.to_string().contains("shut down")));
     netpoll.shut_down();
     drop(futures);
@@ -99,7 +98,7 @@ fn the_end_of_the_netpoll_reaches_all() {
 fn the_end_of_a_source_reaches_who_waits_for_it() {
     let _limit = TimeLimit::new();
     let netpoll = Netpoll::new().unwrap();
-    let (here, _there) = unix_pair();
+    let (here, _there) = pair();
     let here = Registered::new(&netpoll, here, STREAM_INTEREST).unwrap();
     drain(&here);
     let (wakes, waker) = Wakes::new();
@@ -122,14 +121,14 @@ fn the_end_of_a_source_reaches_who_waits_for_it() {
 #[test]
 fn an_end_reaches_both_directions() {
     let _limit = TimeLimit::new();
-    let ends: [fn(&Registered<UnixStream>); 2] = [
+    let ends: [fn(&Registered<Stream>); 2] = [
         |source| source.registration.netpoll().shut_down(),
         |source| source.deregister().unwrap(),
     ];
     for end in ends {
         for direction in [Direction::Read, Direction::Write] {
             let netpoll = Netpoll::new().unwrap();
-            let (here, _there) = unix_pair();
+            let (here, _there) = pair();
             let here = Registered::new(&netpoll, here, STREAM_INTEREST).unwrap();
             let (wakes, waker) = Wakes::new();
             let mut cx = Context::from_waker(&waker);
@@ -146,7 +145,7 @@ fn an_end_reaches_both_directions() {
 
 /// A waker that uses its registration when it is woken and when it is dropped.
 struct Nosy {
-    registered: Arc<OnceLock<Registered<UnixStream>>>,
+    registered: Arc<OnceLock<Registered<Stream>>>,
     looked: Arc<AtomicUsize>,
 }
 
@@ -155,7 +154,7 @@ impl Nosy {
         let registration = &self.registered.get().unwrap().registration;
         let mut cx = Context::from_waker(Waker::noop());
         let _ = registration.poll_ready(&mut cx, Direction::Read);
-        let (other, _peer) = unix_pair();
+        let (other, _peer) = pair();
         // Goes through the lock of the table.
         let _ = Registered::new(registration.netpoll(), other, STREAM_INTEREST);
         self.looked.fetch_add(1, Ordering::SeqCst);
@@ -178,7 +177,7 @@ impl Drop for Nosy {
 #[test]
 fn wakers_run_without_a_lock() {
     let _limit = TimeLimit::new();
-    let ends: [fn(&Registered<UnixStream>); 3] = [
+    let ends: [fn(&Registered<Stream>); 3] = [
         |source| source.registration.netpoll().shut_down(),
         |source| source.deregister().unwrap(),
         // Nothing: the waker is replaced, or its future is dropped.
@@ -188,7 +187,7 @@ fn wakers_run_without_a_lock() {
         let netpoll = Netpoll::new().unwrap();
         let registered = Arc::new(OnceLock::new());
         let looked = Arc::new(AtomicUsize::new(0));
-        let (here, _there) = unix_pair();
+        let (here, _there) = pair();
         let here = Registered::new(&netpoll, here, STREAM_INTEREST).unwrap();
         assert!(registered.set(here).is_ok());
         let here = registered.get().unwrap();

@@ -3,7 +3,6 @@
 use std::{
     future::Future,
     io,
-    mem::MaybeUninit,
     task::{Context, Poll},
 };
 
@@ -12,10 +11,12 @@ use ::hyper::rt;
 use super::Limited;
 #[cfg(doc)]
 use super::Server;
+#[cfg(unix)]
+use crate::net::{UnixListener, UnixStream};
 use crate::{
     hyper::{Io, Socket},
     io::{AsyncRead, AsyncWrite},
-    net::{TcpListener, TcpStream, UnixListener, UnixStream},
+    net::{TcpListener, TcpStream},
 };
 
 /// A listener of [`ws::net`](crate::net) that a [`Server`] accepts from.
@@ -38,6 +39,7 @@ impl Listener for TcpListener {
     }
 }
 
+#[cfg(unix)]
 impl Listener for UnixListener {
     type Stream = UnixStream;
 
@@ -66,9 +68,10 @@ impl Transport for TcpStream {
     }
 }
 
+#[cfg(unix)]
 impl Transport for UnixStream {
     fn poll_at_end(&self, cx: &mut Context<'_>) -> Poll<bool> {
-        self.poll_peek(cx, &mut [MaybeUninit::uninit()])
+        self.poll_peek(cx, &mut [std::mem::MaybeUninit::uninit()])
             .map(|peeked| matches!(peeked, Ok(0)))
     }
 

@@ -17,6 +17,7 @@ use ws_reactor::{Interest, Netpoll};
 
 use super::sock_addr;
 use crate::delegate::{std_socket, stream_socket};
+use crate::net::split;
 use ws_net::AsyncFd;
 use ws_net::connect::connect;
 use ws_net::current::{self, in_runtime};
@@ -209,5 +210,17 @@ impl AsyncRead for &UnixStream {
         bufs: &mut [IoSliceMut<'_>],
     ) -> Poll<io::Result<usize>> {
         Pin::new(&mut &*self.fd).poll_read_vectored(cx, bufs)
+    }
+}
+
+impl split::sealed::Sealed for UnixStream {}
+
+impl split::Duplex for UnixStream {
+    fn shutdown(&self, how: std::net::Shutdown) -> io::Result<()> {
+        UnixStream::shutdown(self, how)
+    }
+
+    fn is_clone_of(&self, other: &Self) -> bool {
+        UnixStream::is_clone_of(self, other)
     }
 }

@@ -21,7 +21,6 @@ struct Answers {
     computed: bool,
     next: bool,
     child: bool,
-    for_all: bool,
     /// Others need a permit: tasks, or branches and threads that wait for one.
     tasks: bool,
     others: bool,
@@ -63,10 +62,6 @@ impl Ask for Answers {
 
     fn has_child(&self) -> bool {
         self.child
-    }
-
-    fn could_take_for_all(&self) -> bool {
-        self.for_all
     }
 
     fn others_need_a_permit(&self, blocked: bool) -> bool {
@@ -381,33 +376,14 @@ fn a_stuck_thread_is_marked_by_its_share_of_a_core() {
 #[test]
 fn a_thread_is_told_what_to_look_up_for() {
     const NOTHING: u32 = 0;
-    let ticks = |ticks: u64| {
-        Case::computes(LOOK_NS).with(|case| {
-            case.answers.for_all = true;
-            case.view.ticks += ticks;
-        })
-    };
-    let unseen = |case: Case| case.with(|case| case.seen = Seen::default());
-    let empty = |case: Case| case.with(|case| case.answers.for_all = false);
-    let few = GLOBAL_TICK - 1;
     let table = [
         (Case::computes(SLICE_NS), attention::SLICE),
         (Case::computes(SLICE_NS).stuck(), attention::SLICE),
         (Case::computes(SLICE_NS - 1), NOTHING),
         (Case::computes(SLICE_NS).next_poll(), NOTHING),
-        (ticks(few), attention::GLOBAL),
-        (ticks(few + 1), NOTHING),
-        (unseen(ticks(few)), NOTHING),
-        (empty(ticks(few)), NOTHING),
-        (ticks(few).stuck(), NOTHING),
-        (ticks(few).with(|case| case.view.polls = false), NOTHING),
     ];
     for (row, (mut case, bits)) in table.into_iter().enumerate() {
-        let verdict = case.verdict();
-        assert_eq!(verdict.attention, bits, "row {row}");
-        if bits == attention::GLOBAL {
-            assert!(verdict.notes.watchful, "row {row}");
-        }
+        assert_eq!(case.verdict().attention, bits, "row {row}");
     }
 }
 

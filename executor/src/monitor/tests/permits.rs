@@ -395,7 +395,7 @@ fn the_monitor_is_awake_beside_a_stray() {
     let monitor = &mut watched.monitor;
     let mut sleeps = || (0..20).any(|_| matches!(monitor.rest(), Rest::ForGood(_)));
     assert!(!sleeps());
-    shared.peer(0).flags.computes.store(false, Relaxed);
+    shared.peer(0).flags.computes.set(false);
     assert!(sleeps(), "it would never");
     watched.end();
 }

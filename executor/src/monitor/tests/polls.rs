@@ -77,38 +77,6 @@ fn who_is_in_no_poll_is_told_nothing_and_keeps_its_permit() {
 }
 
 #[test]
-fn who_makes_few_ticks_is_sent_to_the_global_queue() {
-    let mut watched = Watched::new(runtime(), 2);
-    watched.wants();
-    // Whether it is sent there by a look that sees so many ticks after a millisecond; that is
-    // looked at often then.
-    let mut sent = |change: fn(&Watched), ticks| {
-        change(&watched);
-        watched.peer().attention.store(0, Relaxed);
-        watched.peer().progress.ticks.fetch_add(ticks, Relaxed);
-        watched.looks_after(PACE_BUSY);
-        let sent = watched.peer().attention.load(Relaxed) == attention::GLOBAL;
-        assert_eq!(watched.monitor.found.watchful, sent);
-        sent
-    };
-    let same: fn(&Watched) = |_| ();
-    assert!(!sent(same, 1), "it was not seen before");
-    assert!(!sent(same, GLOBAL_TICK), "it comes by there itself");
-    assert!(sent(same, GLOBAL_TICK - 1));
-    assert!(!sent(same, 1 << 50), "it went on for weeks unseen");
-    assert!(sent(same, 1));
-    assert!(!sent(|it| it.is_in_a_poll(false), 1));
-    assert!(sent(|it| it.is_in_a_poll(true), 1));
-    assert!(
-        !sent(|it| it.peer().flags.own.store(true, Relaxed), 1),
-        "it takes nothing from there"
-    );
-    assert!(sent(|it| it.peer().flags.own.store(false, Relaxed), 1));
-    assert!(!sent(|it| it.shared().drain_global(), 1));
-    watched.end();
-}
-
-#[test]
 fn a_poll_that_computes_or_blocks_is_looked_at_often_where_permits_are_short() {
     let mut watched = Watched::new(runtime(), 2);
     watched.begins();

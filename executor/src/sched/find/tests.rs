@@ -14,7 +14,7 @@
 //! | `a_timer_blocks_in_the_middle_of_a_step` | after the timers of a 16th tick |
 //! | `a_permit_is_revoked_while_a_timer_fires_for_who_ran_dry` | after the timers in `beyond_local` |
 //! | `a_permit_is_revoked_while_the_netpoll_is_looked_at` | after the netpoll in `beyond_local` |
-//! | `what_the_netpoll_wakes_blocks_at_a_61st_tick` | after the netpoll in `every_61st` |
+//! | `what_the_netpoll_wakes_blocks_at_a_61st_tick` | after the netpoll in `look_for_all` |
 //! | `a_permit_is_revoked_before_a_task_is_drawn` | after the netpoll in `draw` |
 //!
 //! *What a batch is worth*: `what_is_woken_behind_other_work_is_for_others` fails if one task is
@@ -70,7 +70,10 @@ mod detached;
 mod exchange;
 mod fib_4;
 mod helpers;
+mod in_block_on;
+mod looks;
 mod moves;
+mod near;
 mod order;
 
 /// Two permits, and threads that are steps of this one.
@@ -158,6 +161,9 @@ fn is_due(worker: &Worker, waker: Waker) {
 fn count_to(worker: &Worker, tick: u64) {
     worker.own_peer().progress.ticks.store(tick - 1, Relaxed);
     worker.p.clocks.due.set(tick);
+    worker.p.clocks.looked.set((tick - 1, worker.now()));
+    worker.p.clocks.look.set(tick.next_multiple_of(GLOBAL_TICK));
+    worker.p.clocks.looked_around.set(0);
 }
 
 /// A permit that was taken from a thread, as the monitor takes it, once its waker is woken.

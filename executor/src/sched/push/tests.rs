@@ -15,7 +15,7 @@ use crate::{
         sleep::{Look, Sleeper},
     },
     policy::constants::{CALL_MOVES_MAX, WAKE_USEFUL_AFTER},
-    queue::OrderedStealer,
+    queue::{CAPACITY, OrderedStealer},
     runtime::{Builder, Runtime},
     sched::{
         find::tests::{runtime, thread},
@@ -285,4 +285,26 @@ fn who_has_no_permit_leaves_the_call_to_all() {
     );
     shared.idle.release(taken, None);
     end(runtime, [worker, sleeper]);
+}
+
+/// A thread in `block_on` has to know: it stands in for others then.
+#[test]
+fn who_gives_away_what_it_made_runnable_takes_note_of_it() {
+    let runtime = runtime();
+    let (first, second) = (thread(&runtime), thread(&runtime));
+    let without_permit = thread(&runtime);
+    let spawns = |worker: &Worker, tasks: usize| {
+        context::with_worker_frame(worker, || (0..tasks).for_each(|_| drop(spawn(async {}))));
+    };
+    let takes_note = |worker: &Worker| worker.peer().flags.gave_away.swap(false, Relaxed);
+    spawns(&first, CAPACITY as usize + 1);
+    assert!(!takes_note(&first), "all are here");
+    spawns(&first, 1);
+    assert!(takes_note(&first), "half a queue");
+    spawns(&without_permit, 1);
+    assert!(takes_note(&without_permit), "a new one");
+    let task = runtime.handle().shared().queues.grq.pop();
+    without_permit.push_back(task.expect("it is for others"));
+    assert!(takes_note(&without_permit), "one that goes on");
+    end(runtime, [first, second, without_permit]);
 }

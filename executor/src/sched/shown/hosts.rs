@@ -327,6 +327,8 @@ mod tests {
             at(&format!(r#"[{},{},"Leave"]"#, end.as_nanos(), number + 1))
         });
         assert!(ends.is_sorted());
-        machines.into_iter().for_each(|machine| machine.2.end());
+        machines
+            .into_iter()
+            .for_each(|machine| drop(machine.2.end()));
     }
 }

@@ -85,6 +85,19 @@ impl Checks {
         self.work_beside_a_permit(driver);
         self.bounds(driver);
         self.one_place(driver);
+        Self::parked_is_empty(driver);
+    }
+
+    /// I5: thieves and last looks pass by a P whose bit is set.
+    fn parked_is_empty(driver: &Driver) {
+        for index in 0..driver.shared.peer_count() {
+            let peer = driver.shared.peer(index);
+            let len = peer.queues.lrq.len() + ordered_len(peer) + peer.queues.parents.len();
+            let next = peer.queues.runnext.peek().is_some() || peer.queues.direct.peek().is_some();
+            if driver.shared.idle.parked().contains(index) && (len > 0 || next) {
+                driver.fail(|| format!("I5: P {index} counts as parked, and has work"));
+            }
+        }
     }
 
     /// S3: permits that are out and those that are free are as many as there are.

@@ -20,6 +20,10 @@
 //!
 //! To find a task and to poll it are two steps, so that others come between.
 //!
+//! Under `--cfg ws_lines` the lines are counted, and not estimated: a step costs `line_ns` for each
+//! line that goes from one CPU to another, and `far_ns` for each that comes from another node.
+//! Thread `i` of `workers` is CPU `i` then. See `lines.rs`.
+//!
 //! # What it leaves out
 //!
 //! A step takes effect when it begins, and is paid for afterwards. So a thief that watches a
@@ -60,6 +64,21 @@ pub(super) fn work(ns: u64) {
     WORK.set(WORK.get() + ns);
 }
 
+/// The CPUs of the monitor and of threads outside, beyond those of the workers.
+const MONITOR: usize = 2046;
+const OUTSIDE: usize = 2047;
+
+/// Calls `f`, whose lines are those of a CPU, where they are counted.
+fn on_cpu<R>(cpu: usize, f: impl FnOnce() -> R) -> R {
+    #[cfg(ws_lines)]
+    return crate::queue::lines::on_cpu(cpu, f);
+    #[cfg(not(ws_lines))]
+    {
+        let _ = cpu;
+        f()
+    }
+}
+
 /// What steps cost, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Costs {
@@ -72,6 +91,8 @@ pub(super) struct Costs {
     pub(super) look_ns: u64,
     /// A line of cache that another CPU wrote last.
     pub(super) line_ns: u64,
+    /// The same from another node; used only where lines are counted.
+    pub(super) far_ns: u64,
     /// Waking a thread, for the waker.
     pub(super) unpark_ns: u64,
     /// From there until it runs.
@@ -209,13 +230,15 @@ impl Paced {
 
     /// A call by a foreign thread, and then all that comes of it.
     pub(super) fn run(&self, call: impl FnOnce()) {
-        context::as_another_thread(call);
+        on_cpu(OUTSIDE, || context::as_another_thread(call));
         self.see_who_comes(self.now());
         while let Some(at) = self.next() {
             self.shared.time.clock().set(at);
             // The monitor first: it is rare, and its thread is nobody's CPU here.
             if self.watch.is_due(at) {
-                context::as_another_thread(|| self.watch.look());
+                on_cpu(MONITOR, || {
+                    context::as_another_thread(|| self.watch.look());
+                });
                 self.see_who_comes(at);
             } else {
                 let Some(Reverse((_, _, index))) = self.due.borrow_mut().pop() else {
@@ -223,7 +246,9 @@ impl Paced {
                 };
                 let up = self.threads.borrow()[index].at.get() == At::Up;
                 let free = self.shared.idle.free();
-                let mut cost = context::as_another_thread(|| self.step(index, at));
+                let mut cost = on_cpu(index, || {
+                    context::as_another_thread(|| self.step(index, at))
+                });
                 self.shared.time.clock().set(at);
                 // Who is up gives no permit back in a step, and whoever is woken gets one.
                 if !up || self.shared.idle.free() != free {
@@ -265,6 +290,7 @@ impl Paced {
         let thread = self.threads.borrow()[index].clone();
         let counters = &thread.worker.own_peer().counters;
         let before = Counted::of(counters);
+        let lines_before = self.lines_ns();
         let found = self.found.borrow_mut()[index].take();
         let mut cost = 0;
         match found {
@@ -292,12 +318,28 @@ impl Paced {
             *seen = self.steps.get();
         }
         self.steps.set(self.steps.get() + 1);
-        cost += did.spawned * costs.spawn_ns
-            + did.looks * costs.look_ns
-            + fresh * 2 * costs.line_ns
-            + (did.steals + did.stolen) * costs.line_ns
-            + (self.now() - at);
+        let lines_ns = match (self.lines_ns(), lines_before) {
+            (Some(after), Some(before)) => after - before,
+            _ => (fresh * 2 + did.steals + did.stolen) * costs.line_ns,
+        };
+        cost +=
+            did.spawned * costs.spawn_ns + did.looks * costs.look_ns + lines_ns + (self.now() - at);
         cost
+    }
+
+    /// What all lines cost that went from CPU to CPU so far, where they are counted.
+    fn lines_ns(&self) -> Option<u64> {
+        #[cfg(ws_lines)]
+        {
+            let moves = crate::queue::lines::total();
+            let costs = &self.costs;
+            Some(
+                moves.all() * costs.line_ns
+                    + moves.far * costs.far_ns.saturating_sub(costs.line_ns),
+            )
+        }
+        #[cfg(not(ws_lines))]
+        None
     }
 
     /// The thread's next step is at `at`, or when it is notified.

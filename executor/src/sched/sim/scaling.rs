@@ -32,29 +32,30 @@ use super::{
     paced::{Costs, Counted, Paced, work},
     runtime,
 };
-use crate::{runtime::Runtime, spawn, task};
+use crate::{nodes::Nodes, runtime::Runtime, spawn, task};
 
 /// Of the order that `ws-scaling costs` gives for a virtual machine of two cores (AMD EPYC).
 /// `look_ns` is not measured: it is two hits in a second-level cache, of 14 cycles each.
-const COSTS: Costs = Costs {
+pub(super) const COSTS: Costs = Costs {
     spawn_ns: 70,
     poll_ns: 70,
     look_ns: 10,
     line_ns: 60,
+    far_ns: 130,
     unpark_ns: 3_000,
     wake_ns: 15_000,
     park_ns: 2_000,
 };
 
 /// What a task of the last kind computes for.
-const LEAF_NS: u64 = 10_000;
+pub(super) const LEAF_NS: u64 = 10_000;
 /// The same before the program begins.
 const WARM_NS: u64 = 2_000_000;
 /// Tasks that are spawned in one poll.
 const BATCH: u64 = 64;
 
 #[derive(Clone, Copy, Debug)]
-enum Program {
+pub(super) enum Program {
     /// So many times two tasks in the place of one.
     Tree(u32),
     /// So many batches.
@@ -62,7 +63,7 @@ enum Program {
 }
 
 impl Program {
-    fn tasks(self) -> u64 {
+    pub(super) fn tasks(self) -> u64 {
         match self {
             Self::Tree(depth) => (2 << depth) - 1,
             Self::Batches(count) => count * BATCH + 1,
@@ -93,7 +94,7 @@ impl Program {
         before + costs.poll_ns + LEAF_NS
     }
 
-    fn start(self, runtime: &Runtime) {
+    pub(super) fn start(self, runtime: &Runtime) {
         match self {
             Self::Tree(depth) => drop(runtime.handle().spawn(async move { tree(depth, LEAF_NS) })),
             Self::Batches(count) => drop(runtime.handle().spawn(async move {
@@ -138,15 +139,15 @@ impl Row {
     }
 }
 
-/// Runs a program on threads that sleep, for they have been at work before.
-fn run(seed: u64, workers: usize, program: Program, costs: &Costs) -> Row {
+/// A runtime whose threads sleep, for they have been at work before.
+pub(super) fn warm(seed: u64, workers: usize, nodes: Nodes, costs: &Costs) -> (Runtime, Paced) {
     let setting = Setting {
         seed,
         workers,
         max_threads: 2 * workers + 24,
         rush: false,
     };
-    let runtime = runtime(&setting);
+    let runtime = runtime(&setting, nodes);
     let paced = Paced::new(&runtime, *costs, seed);
     // Until there is a thread for every worker: with work enough for the last to come in time for
     // it.
@@ -154,6 +155,12 @@ fn run(seed: u64, workers: usize, program: Program, costs: &Costs) -> Row {
     while paced.threads() < workers {
         paced.run(|| drop(runtime.handle().spawn(async move { tree(depth, WARM_NS) })));
     }
+    (runtime, paced)
+}
+
+/// Runs a program on such threads.
+fn run(seed: u64, workers: usize, program: Program, costs: &Costs) -> Row {
+    let (runtime, paced) = warm(seed, workers, Nodes::default(), costs);
     let before = paced.counted();
     let began = paced.begin();
     paced.run(|| program.start(&runtime));
@@ -185,6 +192,7 @@ fn costs() -> Costs {
             "poll" => &mut costs.poll_ns,
             "look" => &mut costs.look_ns,
             "line" => &mut costs.line_ns,
+            "far" => &mut costs.far_ns,
             "unpark" => &mut costs.unpark_ns,
             "wake" => &mut costs.wake_ns,
             "park" => &mut costs.park_ns,

@@ -7,7 +7,7 @@ use super::{
     program::{Calls, Script, Taste, World},
     runtime,
 };
-use crate::{permit::phase::ShutdownEnv, rng::Rng};
+use crate::{nodes::Nodes, permit::phase::ShutdownEnv, rng::Rng};
 
 /// So many of the usual number of runs, or the one seed that is to be replayed. Without
 /// optimisation, where a run takes several times as long, a third of them: what asserts are in the
@@ -42,7 +42,10 @@ fn play(
     gates: usize,
     steps_max: Option<u64>,
 ) -> (u64, u64) {
-    let runtime = runtime(setting);
+    // One node, two or three, and Ps of each side by side.
+    let count = 1 + setting.seed % 3;
+    let nodes = (0..256).map(|cpu| (cpu % count) as u8).collect();
+    let runtime = runtime(setting, Nodes::of_cpus(nodes));
     let world = World::new(gates);
     let calls = Calls {
         world: world.clone(),

@@ -10,7 +10,7 @@ use crate::{
         env::{Env, PeerEnv},
         idle::WorkerState,
         phase::ShutdownEnv,
-        sleep::{Awake, Sleeper, Slept},
+        sleep::{Awake, Look, Sleeper, Slept},
     },
     runtime::{Builder, Runtime},
     sched::{
@@ -62,6 +62,25 @@ fn who_was_woken_for_nothing_sleeps_on() {
     assert_eq!(sleeper.after_sleep(IN_VAIN), None);
     assert_eq!(stands(&sleeper), WorkerState::Parked);
     assert_eq!(runtime.handle().shared().idle.free(), 2);
+    end(runtime, [sleeper]);
+}
+
+/// I5: thieves pass by a P whose bit is set. It fails if only wakers clear the bit.
+#[test]
+fn a_bit_that_its_waker_left_behind_is_cleared_by_its_thread() {
+    let runtime = runtime();
+    let sleeper = worker(&runtime);
+    assert!(!sleeper.begin_park(), "nothing is queued");
+    let idle = &runtime.handle().shared().idle;
+    // The waker cleared an earlier bit, and comes between the worker state and this one.
+    let (permit, spinning) = idle.submit(1).expect("nobody runs");
+    let handed = sleeper.own_peer().state().hand_to_parked(permit);
+    handed.expect("it is parked");
+    spinning.hand_over();
+    assert!(idle.parked().contains(sleeper.index()));
+    assert_eq!(sleeper.check_before_sleep(), Look::Up);
+    assert!(!idle.parked().contains(sleeper.index()));
+    sleeper.found_work();
     end(runtime, [sleeper]);
 }
 

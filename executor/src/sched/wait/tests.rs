@@ -206,6 +206,35 @@ fn who_comes_back_with_a_permit_does_not_lie_down_with_it() {
     end(runtime, [worker, first, second]);
 }
 
+/// No thief looks at a P that is parked. So a thread whose permit was taken in the middle of a push
+/// must not lie down on what it pushed.
+#[test]
+fn who_loses_its_permit_again_leaves_its_tasks_to_others() {
+    struct Does<F>(F);
+    impl<F: Fn() + Send + Sync + 'static> Wake for Does<F> {
+        fn wake(self: Shares<Self>) {
+            (self.0)();
+        }
+    }
+    let runtime = runtime();
+    let (worker, others) = (thread(&runtime), [thread(&runtime), thread(&runtime)]);
+    assert!(!worker.begin_park(), "nothing is queued");
+    others[1].try_run();
+    let spawns = Does(|| drop(crate::spawn(async {})));
+    let taken_again = Does(give_back(&runtime, worker.index()));
+    worker.ready.borrow_mut().push(Shares::new(spawns).into());
+    worker
+        .ready
+        .borrow_mut()
+        .push(Shares::new(taken_again).into());
+    bring(&worker, give_back(&runtime, others[1].index()));
+    assert!(!worker.own_peer().state.has_permit());
+    assert!(worker.p.lrq.is_empty() && worker.p.runnext.is_empty());
+    assert!(worker.shared().has_queued(), "others find it");
+    let [first, second] = others;
+    end(runtime, [worker, first, second]);
+}
+
 #[test]
 fn a_call_that_was_handed_over_does_not_wait_for_a_block() {
     let runtime = runtime();

@@ -1,8 +1,10 @@
 //! *Calls* in `blocking.rs`: what a thread without a permit takes from the global queue, and what
 //! one takes that has run dry.
 
+use std::future::pending;
+
 use super::{
-    order::{foreign, runs},
+    order::{self, foreign, runs},
     *,
 };
 use crate::{cell::Id, task};
@@ -63,4 +65,20 @@ fn who_has_run_dry_takes_nothing_behind_a_call() {
     assert_eq!([runs(&worker), runs(&worker)], [before[1], call]);
     assert_eq!(worker.env().queues.grq.len(), 20);
     end(runtime, [worker, other]);
+}
+
+/// What is pinned to a thread, or its root, would wait for the call.
+#[test]
+fn who_is_bound_takes_no_call_without_a_permit() {
+    let runtime = runtime();
+    let (pinned, [first, second]) = without_permit(&runtime);
+    context::with_worker_frame(&pinned, || drop(spawn_local(pending::<()>())));
+    let rooted = order::without_permit(&runtime, Scope::All);
+    call(&runtime);
+    for bound in [&pinned, &rooted] {
+        let found = step(bound);
+        assert_parks(bound, &found);
+    }
+    assert_eq!(pinned.env().queues.grq.len(), 1);
+    end(runtime, [first, second, pinned, rooted]);
 }

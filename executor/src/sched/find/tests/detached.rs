@@ -13,7 +13,7 @@ fn detached(runtime: &Runtime) -> Worker {
         worker.env().release(permit, None);
     }
     worker.own_peer().progress.running.store(1, Relaxed);
-    worker.own_peer().flags.computes.store(true, Relaxed);
+    worker.own_peer().flags.computes.set(true);
     worker
 }
 
@@ -39,7 +39,7 @@ fn a_search_leaves_branches_to_strays() {
         assert!(matches!(step(&searcher), Step::Park));
         assert!(!shared.any_work(), "it would not sleep");
         // It blocks.
-        computes.store(false, Relaxed);
+        computes.set(false);
         assert!(shared.any_work());
         let Step::Branch(branch) = step(&searcher) else {
             panic!("its core is free");
@@ -73,7 +73,7 @@ fn who_is_asked_wakes_nobody_beside_a_stray() {
     };
     context::with_worker_frame(&owner, || {
         assert_eq!(free(), 1, "it would not take the branch");
-        computes.store(false, Relaxed);
+        computes.set(false);
         assert_eq!(free(), 0);
     });
     end_stray(&detached);

@@ -10,7 +10,8 @@ use crate::{
         constants::{EXCHANGE_FEW, EXCHANGE_TICK, EXCHANGE_TICK_SHORT, EXCHANGED_MAX},
         tick::Tick,
     },
-    sched::Shared,
+    sched::{Shared, find::is_call},
+    task::spawn_blocking,
 };
 
 #[test]
@@ -70,8 +71,30 @@ fn a_few_that_wait_are_left_to_the_61st_ticks() {
     end(runtime, [worker]);
 }
 
-/// Without the time, the second exchange comes at the 1098th tick; without the ticks, the third
-/// never does; without the note of when it was, each 366th tick has one.
+/// It would wait for half a queue behind what the exchange leaves here.
+#[test]
+fn a_fresh_task_is_not_exchanged_but_run() {
+    let (runtime, worker) = alone();
+    spawned(&worker, CAPACITY as usize + 1);
+    foreign(&runtime, 2 * EXCHANGED_MAX);
+    for task in worker.env().queues.grq.take(usize::MAX) {
+        worker.push_again(task);
+    }
+    let fresh = foreign(&runtime, 2);
+    count_to(&worker, GLOBAL_TICK);
+    assert_eq!(runs(&worker), fresh[0]);
+    // It is the turn of those that go on.
+    count_to(&worker, EXCHANGE_TICK_SHORT);
+    assert_eq!(runs(&worker), fresh[1]);
+    assert_eq!(
+        worker.own_peer().counters.global.get(),
+        2 + EXCHANGED_MAX as u64
+    );
+    end(runtime, [worker]);
+}
+
+/// Without the time, the second exchange comes 1,098 ticks after the first; without the ticks, the
+/// third never does; without the note of when it was, each 366th tick has one.
 #[test]
 fn an_exchange_is_due_by_time_or_by_many_ticks() {
     let (runtime, worker) = alone();
@@ -96,9 +119,10 @@ fn an_exchange_is_due_by_time_or_by_many_ticks() {
     );
     assert_eq!(due(5), None);
     later(1);
-    assert_eq!(due(6), half, "every third, however short");
+    assert_eq!(due(6), None, "twice as many are not enough");
+    assert_eq!(due(7), half, "three times as many are, however short");
     later(1);
-    assert_eq!(due(7), None, "that one counts too");
+    assert_eq!(due(8), None, "that one counts too");
     end(runtime, [worker]);
 }
 
@@ -147,6 +171,27 @@ fn an_exchange_has_its_turn_at_a_61st_tick() {
     assert_eq!(taken_at(GLOBAL_TICK, 5), 1, "a full queue has a turn first");
     assert_eq!(taken_at(EXCHANGE_TICK, 5), all + 1);
     assert_eq!(taken_at(EXCHANGE_TICK, 1), 1, "the last one was just now");
-    assert_eq!(taken_at(EXCHANGE_TICK_SHORT, 0), half + 1);
+    let short = EXCHANGE_TICK + EXCHANGE_TICK_SHORT;
+    assert_eq!(taken_at(short, 0), half + 1);
+    end(runtime, [worker]);
+}
+
+/// A call has not had its turn, and is looked for among the fresh ones. The others have had one.
+#[test]
+fn what_goes_back_in_an_exchange_goes_where_it_belongs() {
+    let (runtime, worker) = alone();
+    let call = context::with_worker_frame(&worker, || spawn_blocking(|| ()).id());
+    spawned(&worker, CAPACITY as usize);
+    foreign(&runtime, EXCHANGE_FEW + 1);
+    worker.exchange(EXCHANGED_MAX);
+    let grq = &worker.env().queues.grq;
+    assert_eq!(grq.len(), EXCHANGE_FEW + 1, "as many as came");
+    let found = grq.pop_near(1, is_call).expect("it is the only fresh one");
+    assert_eq!(found.header().id(), call);
+    Shared::cancel(found);
+    let fresh = foreign(&runtime, 1)[0];
+    let first = grq.pop().expect("there are some");
+    assert_eq!(first.header().id(), fresh, "it waits behind none of them");
+    Shared::cancel(first);
     end(runtime, [worker]);
 }

@@ -1,0 +1,39 @@
+//! What the system refuses, and the runtime does without (`ws_reactor::Facility`): it is told once
+//! in the life of a process, by the runtime that comes by first.
+//!
+//! A runtime comes by at the end of its build, and at each look of its monitor. So what is refused
+//! later on is told as well. A look costs two loads.
+//!
+//! Rejected: to tell it at the place of the refusal. Those are in the reactor, which knows nobody
+//! to tell, and some are in the middle of a wake.
+//!
+//! Checked by `tests/small_machines`.
+
+use super::Shared;
+
+impl Shared {
+    /// Tells what was refused since that was told last.
+    pub(crate) fn tell_refusals(&self) {
+        // A runtime with a clock of its own does not depend on the machine, and one that nobody
+        // hears must not take the words from the next one.
+        if self.time.clock().is_virtual() || !self.reports.are_heard() {
+            return;
+        }
+        let new = ws_reactor::untold_refusals();
+        if new.is_empty() {
+            return;
+        }
+        let new: Vec<_> = new.iter().map(ToString::to_string).collect();
+        let refusals = new.join("; ");
+        let event = || {
+            tracing::warn!(
+                refusals,
+                "the system refuses what the runtime can do without"
+            )
+        };
+        self.reports.tell_limited(
+            event,
+            format_args!("the system refuses what the runtime can do without: {refusals}"),
+        );
+    }
+}

@@ -1,0 +1,3 @@
+//! What Windows alone has: named pipes.
+
+pub mod named_pipe;

@@ -1,0 +1,200 @@
+//! One CPU, little memory, a small quota, few threads and descriptors, no `/proc`.
+//!
+//! Seen to fail: with refusals that are never told or told again, and without the advice in the
+//! error of the build (`runtime/error.rs`).
+
+use std::{fs, io, os::unix::process::CommandExt, path::PathBuf, process::Command};
+
+use ws::runtime::Builder;
+
+use crate::{
+    net_support::skipped,
+    support::{child, work},
+};
+
+/// Sets a limit of this process, for what it starts as well.
+fn limit(what: libc::__rlimit_resource_t, to: u64) -> io::Result<()> {
+    let limit = libc::rlimit {
+        rlim_cur: to,
+        rlim_max: to,
+    };
+    // SAFETY: the pointer is valid for the read of one `rlimit`.
+    match unsafe { libc::setrlimit(what, &raw const limit) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Runs a step in the child before it becomes the program.
+fn before_start(command: &mut Command, step: fn() -> io::Result<()>) {
+    // SAFETY: the steps here make system calls alone, and take no lock.
+    unsafe { command.pre_exec(step) };
+}
+
+fn one_cpu() -> io::Result<()> {
+    // SAFETY: a set is a plain array of bits, for which all zeroes is a value.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is valid for a write of the size that goes with it.
+    if unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let all = 0..8 * size_of_val(&set);
+    // SAFETY: it is a bit of the set.
+    let mut allowed = all.filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) });
+    let first = allowed.next().ok_or(io::ErrorKind::NotFound)?;
+    // SAFETY: as above.
+    unsafe { libc::CPU_ZERO(&mut set) };
+    // SAFETY: as above.
+    unsafe { libc::CPU_SET(first, &mut set) };
+    // SAFETY: the pointer is valid for a read of the size that goes with it.
+    match unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// The child's half of most tests: all of the work, and the number of workers as a line.
+#[expect(clippy::print_stdout, reason = "the parent reads it")]
+fn work_with_default_workers() {
+    let builder = Builder::new();
+    match builder.clone().build() {
+        Ok(runtime) => {
+            println!("row workers {}: ok", runtime.metrics().workers);
+            work::in_runtime(runtime);
+        }
+        Err(_) => _ = work::all(&builder),
+    }
+}
+
+#[test]
+fn one_cpu_is_enough() {
+    const TEST: &str = "few_of_everything::one_cpu_is_enough";
+    if child::order().is_some() {
+        return work_with_default_workers();
+    }
+    let said = child::run(TEST, "", |command| before_start(command, one_cpu));
+    assert!(said.failed.is_empty(), "{said:?}");
+    assert!(said.went_well("workers 1"), "{said:?}");
+    assert!(said.told.is_empty(), "{said:?}");
+}
+
+/// 64 MiB of address space, stacks and the program itself included, and one CPU.
+#[test]
+fn in_64_mib_it_works() {
+    const TEST: &str = "few_of_everything::in_64_mib_it_works";
+    if child::order().is_some() {
+        return work_with_default_workers();
+    }
+    let small = || one_cpu().and_then(|()| limit(libc::RLIMIT_AS, 64 << 20));
+    let said = child::run(TEST, "", |command| before_start(command, small));
+    assert!(said.failed.is_empty(), "{said:?}");
+}
+
+/// A group of the old hierarchy of cgroups, which goes with its value.
+struct Group(PathBuf);
+
+impl Group {
+    /// A fifth of a CPU. None if groups cannot be made here.
+    fn with_a_fifth_of_a_cpu() -> Option<Self> {
+        let name = format!("ws-test-{}", std::process::id());
+        let path = PathBuf::from("/sys/fs/cgroup/cpu").join(name);
+        fs::create_dir(&path).ok()?;
+        let group = Self(path);
+        fs::write(group.0.join("cpu.cfs_quota_us"), "20000").ok()?;
+        Some(group)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // A group that is left over has no process, and harms nobody.
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+/// A quota is rounded up.
+#[test]
+fn a_fifth_of_a_cpu_is_one_worker() {
+    const TEST: &str = "few_of_everything::a_fifth_of_a_cpu_is_one_worker";
+    if let Some(group) = child::order() {
+        // The group is seen by all that is read from here on, and not by the loader.
+        fs::write(PathBuf::from(group).join("cgroup.procs"), "0").expect("it may join the group");
+        return work_with_default_workers();
+    }
+    let Some(group) = Group::with_a_fifth_of_a_cpu() else {
+        skipped("a cgroup with a quota: this user may not make one, or they are of version 2");
+        return;
+    };
+    let said = child::run(TEST, &group.0.to_string_lossy(), |_| ());
+    assert!(said.failed.is_empty(), "{said:?}");
+    assert!(said.went_well("workers 1"), "{said:?}");
+}
+
+/// With each limit of descriptors there is a runtime that works, or an error that names the limit.
+/// Four descriptors are enough for one that works.
+#[test]
+fn too_few_descriptors_are_an_error_that_says_so() {
+    const TEST: &str = "few_of_everything::too_few_descriptors_are_an_error_that_says_so";
+    if let Some(order) = child::order() {
+        let descriptors = order.parse().expect("a number");
+        limit(libc::RLIMIT_NOFILE, descriptors).expect("a limit can be lowered");
+        return match Builder::new().workers(1).build() {
+            Ok(runtime) => {
+                let sum = runtime.block_on(async { ws::spawn(async { 5 }).await });
+                assert_eq!(sum.expect("it runs"), 5);
+                work::row("build", Ok(()));
+            }
+            Err(error) => _ = work::row("build", Err(io::Error::other(work::whole(&error)))),
+        };
+    }
+    let failed: Vec<_> = (3..=10)
+        .map(|descriptors| child::run(TEST, &descriptors.to_string(), |_| ()).failed)
+        .collect();
+    let is_enough = |row: &Vec<String>| row.is_empty();
+    let enough = failed.iter().position(is_enough).expect("ten are enough");
+    assert_eq!(enough, 4, "a runtime needs four descriptors: {failed:?}");
+    assert!(failed[enough..].iter().all(is_enough), "{failed:?}");
+    for row in &failed[..enough] {
+        assert!(row[0].contains("RLIMIT_NOFILE"), "{failed:?}");
+    }
+}
+
+/// A file system without files lies over `/proc`, in a name space of this child alone.
+fn hide_proc() -> io::Result<()> {
+    let done = |result: i32| match result {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    };
+    // SAFETY: the call takes no pointers.
+    done(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;
+    let private = libc::MS_REC | libc::MS_PRIVATE;
+    let (root, none) = (c"/".as_ptr(), std::ptr::null());
+    // SAFETY: strings that end with a zero, or null.
+    done(unsafe { libc::mount(none, root, none, private, none.cast()) })?;
+    let (kind, proc) = (c"tmpfs".as_ptr(), c"/proc".as_ptr());
+    // SAFETY: the same.
+    done(unsafe { libc::mount(kind, proc, kind, 0, none.cast()) })
+}
+
+#[test]
+fn without_proc_it_works_and_says_so() {
+    const TEST: &str = "few_of_everything::without_proc_it_works_and_says_so";
+    if child::order().is_some() {
+        assert!(!fs::exists("/proc/self").expect("it can be asked for"));
+        return work_with_default_workers();
+    }
+    // SAFETY: the call has no arguments.
+    if unsafe { libc::geteuid() } != 0 {
+        skipped("a process without /proc: only root can take it away");
+        return;
+    }
+    let said = child::run(TEST, "", |command| before_start(command, hide_proc));
+    assert!(said.failed.is_empty(), "{said:?}");
+    let told: Vec<_> = said
+        .told
+        .iter()
+        .filter(|line| line.contains("/proc"))
+        .collect();
+    assert_eq!(told.len(), 1, "{said:?}");
+    assert!(told[0].contains("quota"), "{said:?}");
+}
