@@ -26,22 +26,24 @@ use std::{
     ops::{Range, RangeInclusive},
     panic::{self, AssertUnwindSafe, Location},
     pin::pin,
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, Once, PoisonError},
     task::{Context, Poll, Waker},
     thread,
 };
 
 use crate::{
     Builder, Failure, Outcome, Sim,
-    failure::HEADING,
+    failure::{Failed, HEADING, Kind},
     plan::{self, Kept},
     program::sealed,
-    record,
+    record, world,
 };
 
 thread_local! {
     /// Whether this thread runs a seed of a check, which tells of its failure.
     static CHECKED: Cell<bool> = const { Cell::new(false) };
+    /// Whether it runs a seed again that has failed. What panics then was printed already.
+    static IS_AGAIN: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Runs a test with each of these seeds. `f` adds the hosts; if it does not run the simulation,
@@ -56,7 +58,8 @@ thread_local! {
 /// [`Recording::write_perfetto`](crate::Recording::write_perfetto).
 ///
 /// If the test has a [`Plan`](crate::Plan) of faults, the seed also runs with some of them left
-/// out, up to 100 times. The message tells the smallest plan that fails, and how to replay that.
+/// out, up to 100 times. The message tells the smallest plan that fails, and how to replay that. It
+/// is the plan of the `Sim` that `f` is given: others that `f` makes keep all their faults.
 ///
 /// # Panics
 ///
@@ -127,20 +130,24 @@ impl Builder {
         };
         let failed = match chosen {
             Chosen::Replay(seed) => {
-                let failed = recorded(&self, seed, &named, kept.as_ref(), f);
-                failed.map(|what| (seed, kept, what))
+                let failed = recorded(&self, seed, &named, (kept.as_ref(), false), f);
+                failed.map(|failed| (seed, kept, failed.text))
             }
             Chosen::Seeds(seeds) => {
                 let jobs = thread::available_parallelism().map_or(1, usize::from);
                 let failed = first_failure(&self, seeds, jobs, f);
-                failed.map(|(seed, what)| told(&self, seed, &named, what, f))
+                failed.map(|(seed, failed)| told(&self, seed, &named, failed, f))
             }
         };
         if let Some((seed, kept, what)) = failed {
             let faults = kept.map(|kept| format!("WS_FAULTS={kept} "));
             let faults = faults.unwrap_or_default();
-            let replay = format!("WS_SEED={seed} {faults}cargo test {test}");
-            panic!("{what}\n\nreplay it:\n{}", replay.trim_end());
+            // Without `--exact`, tests whose names have this one in them would run too.
+            let test = match test {
+                "" => String::new(),
+                test => format!(" {test} -- --exact"),
+            };
+            panic!("{what}\n\nreplay it:\nWS_SEED={seed} {faults}cargo test{test}");
         }
     }
 }
@@ -227,14 +234,27 @@ fn recorded(
     builder: &Builder,
     seed: u64,
     test: &str,
-    kept: Option<&Kept>,
+    (kept, is_again): (Option<&Kept>, bool),
     f: &SetUp<'_>,
-) -> Option<String> {
+) -> Option<Failed> {
     on_fresh_thread(seed, || {
-        plan::keep(kept.cloned());
+        IS_AGAIN.set(is_again);
         record::ask(test);
-        one(builder, seed, f)
+        one(builder, seed, kept, f)
     })
+}
+
+/// From now on the hook of panics is not called for a seed that runs again.
+fn panics_are_told_once() {
+    static SET: Once = Once::new();
+    SET.call_once(|| {
+        let hook = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            if !IS_AGAIN.get() {
+                hook(info);
+            }
+        }));
+    });
 }
 
 /// A seed that failed, the faults that made it fail, and what is told of it.
@@ -242,25 +262,22 @@ fn told(
     builder: &Builder,
     seed: u64,
     test: &str,
-    what: String,
+    failed: Failed,
     f: &SetUp<'_>,
 ) -> (u64, Option<Kept>, String) {
-    let smallest = plan::smallest(&what, |kept| {
-        let mut drawn = (0, Vec::new());
-        let what = on_fresh_thread(seed, || {
-            plan::keep(kept.cloned());
-            let what = one(builder, seed, f);
-            drawn = plan::drawn();
-            what
-        });
-        (what, drawn)
+    panics_are_told_once();
+    let smallest = plan::smallest(&failed, |kept| {
+        on_fresh_thread(seed, || {
+            IS_AGAIN.set(true);
+            one(builder, seed, kept, f)
+        })
     });
     let Some(smallest) = smallest else {
-        let what = once_more(builder, seed, test, (what, None), f);
+        let what = once_more(builder, seed, test, (failed.text, None), f);
         return (seed, None, what);
     };
     let note = smallest.to_string();
-    let of_it = (smallest.what, Some(&smallest.kept));
+    let of_it = (smallest.text, Some(&smallest.kept));
     let what = once_more(builder, seed, test, of_it, f);
     (seed, Some(smallest.kept), format!("{what}\n\n{note}"))
 }
@@ -273,7 +290,8 @@ fn once_more(
     (what, kept): (String, Option<&Kept>),
     f: &SetUp<'_>,
 ) -> String {
-    let differs = match recorded(builder, seed, test, kept, f) {
+    let again = recorded(builder, seed, test, (kept, true), f);
+    let differs = match again.map(|failed| failed.text) {
         Some(again) if again.lines().next() == what.lines().next() => return again,
         Some(again) => format!("it ended otherwise:\n{again}"),
         None => "it did not fail.".to_owned(),
@@ -281,18 +299,28 @@ fn once_more(
     format!(
         "{what}\n\nThe seed ran once more, to be recorded, and {differs}\n\
          So the run depends on more than the seed, such as a static of the program or the order \
-         of addresses. The page docs/simulation.md has a list."
+         of addresses. \"What differs\" in docs/simulation.md has a list."
     )
 }
 
 /// What a seed fails with on a fresh thread.
-fn on_fresh_thread(seed: u64, run: impl FnOnce() -> Option<String> + Send) -> Option<String> {
+fn on_fresh_thread(seed: u64, run: impl FnOnce() -> Option<Failed> + Send) -> Option<Failed> {
     let answer = thread::scope(|scope| {
         let thread = thread::Builder::new().name(format!("seed {seed}"));
-        let thread = thread.spawn_scoped(scope, run);
+        let thread = thread.spawn_scoped(scope, || {
+            world::seed_body(seed);
+            run()
+        });
         thread.expect("the system has a thread").join()
     });
-    answer.unwrap_or_else(|payload| Some(text_of(&*payload)))
+    answer.unwrap_or_else(|payload| {
+        let text = text_of(&*payload);
+        Some(Failed {
+            kind: Kind::of_test(&text),
+            text,
+            drawn: plan::Drawn::default(),
+        })
+    })
 }
 
 struct NotANumber {
@@ -318,9 +346,9 @@ fn first_failure(
     seeds: RangeInclusive<u64>,
     jobs: usize,
     f: &SetUp<'_>,
-) -> Option<(u64, String)> {
+) -> Option<(u64, Failed)> {
     let seeds = Mutex::new(seeds);
-    let failed = Mutex::new(None::<(u64, String)>);
+    let failed = Mutex::new(None::<(u64, Failed)>);
     let failed_seed = || {
         let failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
         failed.as_ref().map(|(seed, _)| *seed)
@@ -331,7 +359,7 @@ fn first_failure(
             let Some(seed) = next else {
                 return;
             };
-            let Some(what) = on_fresh_thread(seed, || one(builder, seed, f)) else {
+            let Some(what) = on_fresh_thread(seed, || one(builder, seed, None, f)) else {
                 continue;
             };
             let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -349,24 +377,37 @@ fn first_failure(
     failed.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn one(builder: &Builder, seed: u64, f: &SetUp<'_>) -> Option<String> {
+fn one(builder: &Builder, seed: u64, kept: Option<&Kept>, f: &SetUp<'_>) -> Option<Failed> {
     CHECKED.set(true);
     let sim = builder.clone().seed(seed).build();
-    match panic::catch_unwind(AssertUnwindSafe(|| f(&sim))) {
-        Ok(None) if sim.is_new() => sim.try_run().err().map(|failure| failure.to_string()),
-        Ok(error) => error.map(|error| with_its_run(&sim, error)),
-        Err(payload) => Some(match payload.downcast::<Failure>() {
+    sim.keep(kept.cloned());
+    let text = match panic::catch_unwind(AssertUnwindSafe(|| f(&sim))) {
+        Ok(None) if sim.is_new() => sim.try_run().err()?.to_string(),
+        Ok(error) => error?,
+        Err(payload) => match payload.downcast::<Failure>() {
             Ok(failure) => failure.to_string(),
-            Err(payload) => with_its_run(&sim, format!("seed {seed}: {}", text_of(&*payload))),
-        }),
-    }
+            Err(payload) => format!("seed {seed}: {}", text_of(&*payload)),
+        },
+    };
+    // The test may have unwrapped a failure of its run.
+    let of_run = sim
+        .failed()
+        .filter(|of_run| text.contains(&of_run.to_string()));
+    let (kind, text) = match of_run {
+        Some(failure) => (failure.kind(), text),
+        // It may be that of another simulation, which has told all of its run.
+        None if sim.is_new() || Failure::is_told_in(&text) => (Kind::of_test(&text), text),
+        None => (Kind::of_test(&text), with_its_run(&sim, text)),
+    };
+    Some(Failed {
+        text,
+        kind,
+        drawn: sim.drawn(),
+    })
 }
 
 /// What a test found after its run, or beside it, with what a failure of the run would tell.
 fn with_its_run(sim: &Sim, mut what: String) -> String {
-    if what.contains(&format!("\nseed: {}", sim.seed())) {
-        return what; // it is a failure of the run, which the test has unwrapped
-    }
     let faults = sim.faults_so_far();
     if !faults.is_empty() {
         what += &format!("\n{HEADING}\n{}", faults.trim_end());
@@ -394,8 +435,8 @@ mod tests {
             both.wait();
             panic!("planted in {}", sim.seed());
         });
-        let (seed, what) = failed.expect("they fail");
-        assert_eq!((seed, what.as_str()), (0, "seed 0: planted in 0"));
+        let (seed, failed) = failed.expect("they fail");
+        assert_eq!((seed, failed.text.as_str()), (0, "seed 0: planted in 0"));
     }
 
     /// The seeds of a test with ten, or the problem.

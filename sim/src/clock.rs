@@ -12,6 +12,9 @@
 //! Rejected: a clock that is the time plus a number. It has no drift, and two hosts whose clocks
 //! drift apart are what leases have to stand.
 
+/// The latest time to which a jump sets a clock, and of a run, in nanoseconds: 146 years.
+pub(crate) const LATEST: u64 = 1 << 62;
+
 /// A rate that keeps to the simulated time, in parts per million.
 const TRUE: u64 = 1_000_000;
 
@@ -60,9 +63,10 @@ impl Clock {
         })
     }
 
-    /// Moves it forward.
+    /// Moves it forward, up to [`LATEST`].
     pub(crate) fn jump(&mut self, time: u64, by: u64) {
-        self.shown = self.shows(time).saturating_add(by);
+        let shown = self.shows(time);
+        self.shown = shown.saturating_add(by).min(LATEST.max(shown));
         self.at = time;
     }
 

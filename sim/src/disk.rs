@@ -29,10 +29,10 @@
 //!
 //! The rest is drawn by the seed. Of the changes of names a crash keeps the first ones, in the
 //! order in which they were made: none, all, or some. A rename is one change, so it is atomic. Of
-//! each file it keeps for each dirty sector of 512 bytes the new or the old content, and the new
-//! length, the old one, or one in between (`contents.rs`). The bytes of a file and its name are
-//! independent: the new name may be there, and the bytes not. Permissions and times are durable
-//! at once.
+//! each file it keeps for each dirty sector of 512 bytes the new content, the old one, or one that
+//! was written in between; and the new length, the old one, or one in between (`contents.rs`). The
+//! bytes of a file and its name are independent: the new name may be there, and the bytes not.
+//! Permissions and times are durable at once.
 //!
 //! A call has its effect when it begins, and its latency comes after it. So a crash may come when a
 //! file is durable and its program does not know it. All calls of one closure of `spawn_blocking`
@@ -55,6 +55,7 @@ mod contents;
 mod dice;
 mod faults;
 mod locks;
+mod log;
 mod names;
 mod open;
 mod store;
@@ -71,9 +72,11 @@ use std::{
 
 pub use self::faults::DiskFaults;
 pub(crate) use self::{
-    names::{About, Entry},
+    locks::Range,
+    names::{About, Entry, Space},
     open::{Open, Opened, Seek},
     store::{NodeId, Store},
+    walk::is_of_groups,
 };
 use crate::{error::os, world::World};
 
@@ -138,13 +141,15 @@ impl Disk {
     ///
     /// # Errors
     ///
-    /// As [`std::fs::read`]. The system's files cannot be read so (`EROFS`).
+    /// As [`std::fs::read`], also if the file is larger than the memory. The system's files cannot
+    /// be read so (`EROFS`).
     pub fn read(&self, path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
         let path = self.path().join(path);
         self.with(|disk| disk.read_whole(path.as_os_str().as_bytes()))
     }
 
-    /// Writes a file that is durable at once, and the folders that it is in.
+    /// Writes a file that is durable at once, and the folders that it is in. What the host's
+    /// program has not synced stays so.
     ///
     /// # Errors
     ///
@@ -190,8 +195,14 @@ impl Store {
     fn read_whole(&mut self, path: &[u8]) -> io::Result<Vec<u8>> {
         let mut open = self.open_for_test(path, libc::O_RDONLY)?;
         let len = self.about_open(&open)?.len as usize;
-        let mut bytes = vec![0; len];
-        let read = self.read(&mut open, &mut bytes, Some(0));
+        let mut bytes = Vec::new();
+        let read = match bytes.try_reserve_exact(len) {
+            Ok(()) => {
+                bytes.resize(len, 0);
+                self.read(&mut open, &mut bytes, Some(0))
+            }
+            Err(_) => Err(io::ErrorKind::OutOfMemory.into()),
+        };
         self.close(&open);
         read.map(|_| bytes)
     }
@@ -203,7 +214,8 @@ impl Store {
         let written = self.write(&mut open, bytes, Some(0));
         let synced = self.sync(&open);
         self.close(&open);
-        self.commit(usize::MAX);
+        let names = self.names_of_path(path)?;
+        self.commit_names(&names);
         synced?;
         if written? < bytes.len() {
             return Err(os(libc::ENOSPC));

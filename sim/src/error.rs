@@ -8,6 +8,7 @@ use std::{fmt, io, net::IpAddr};
 
 pub(crate) const EBADF: i32 = 9;
 pub(crate) const EAGAIN: i32 = 11;
+pub(crate) const EACCES: i32 = 13;
 pub(crate) const EINVAL: i32 = 22;
 pub(crate) const EPIPE: i32 = 32;
 pub(crate) const EDESTADDRREQ: i32 = 89;
@@ -42,6 +43,7 @@ pub(crate) enum Kind {
     HostTwice(String),
     AddressTwice { addr: IpAddr, owner: String },
     AddressUnusable(IpAddr),
+    NameUnusable(String),
 }
 
 impl Error {
@@ -73,6 +75,12 @@ impl fmt::Display for Error {
                 f,
                 "{addr} cannot be the address of a host: give an address that is not loopback, \
                  unspecified, multicast or IPv4 mapped into IPv6"
+            ),
+            Kind::NameUnusable(name) => write!(
+                f,
+                "{name:?} cannot be the name of a host: give one of 1 to 64 bytes, without spaces \
+                 and control characters, that is no address and not \"localhost\", and does not \
+                 end with a dot"
             ),
         }
     }

@@ -1,27 +1,64 @@
 //! Why a run failed.
 
 use std::{
+    any::Any,
     fmt::{self, Write as _},
     path::{Path, PathBuf},
     time::Duration,
 };
 
+use crate::plan::Drawn;
+
 /// Why a run failed: what happened, when, on which host, and what waits there.
 ///
-/// It is shown with its seed, and, if the run was [recorded](crate::Builder::recording), with what
-/// was done to its hosts and the last events of each. Its `Debug` is the same text, for `unwrap`.
+/// It is shown with its seed, in a line of its own, and, if the run was
+/// [recorded](crate::Builder::recording), with what was done to its hosts and the last events of
+/// each. Its `Debug` is the same text, for `unwrap`.
 #[derive(Clone)]
 pub struct Failure {
     pub(crate) seed: u64,
     pub(crate) elapsed: Duration,
     pub(crate) host: Option<String>,
     pub(crate) what: String,
+    /// A limit of steps was reached.
+    pub(crate) is_of_steps: bool,
     /// The tasks of each host that are alive, one a line.
-    pub(crate) waits: String,
+    pub(crate) waits: Box<str>,
     /// The faults of its plan that have begun, one a line.
     pub(crate) faults: Box<str>,
     /// What a recorded run tells beside that.
     pub(crate) recorded: Option<Box<Recorded>>,
+}
+
+/// What two failures have in common if they are of the same kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A limit of steps was reached. Such a run is long.
+    Steps,
+    /// The host that failed, if it was one, and the first line of what it failed with, without
+    /// digits.
+    Words(Option<String>, String),
+}
+
+impl Kind {
+    /// Of what a test has found.
+    pub(crate) fn of_test(what: &str) -> Self {
+        Self::words(None, what)
+    }
+
+    fn words(host: Option<String>, what: &str) -> Self {
+        let line = what.lines().next().unwrap_or_default();
+        Self::Words(host, line.chars().filter(|c| !c.is_ascii_digit()).collect())
+    }
+}
+
+/// What a seed of a check fails with.
+#[derive(Clone, Debug)]
+pub(crate) struct Failed {
+    /// What is told of it.
+    pub(crate) text: String,
+    pub(crate) kind: Kind,
+    pub(crate) drawn: Drawn,
 }
 
 /// What a recorded run tells, and the file that its recording was written to.
@@ -45,6 +82,20 @@ impl Failure {
     /// The host that failed, if it was one.
     pub fn host(&self) -> Option<&str> {
         self.host.as_deref()
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        if self.is_of_steps {
+            Kind::Steps
+        } else {
+            Kind::words(self.host.clone(), &self.what)
+        }
+    }
+
+    /// Whether a text has that of a failure in it.
+    pub(crate) fn is_told_in(text: &str) -> bool {
+        let seeds = text.lines().filter_map(|line| line.strip_prefix("seed: "));
+        seeds.into_iter().any(|seed| seed.parse::<u64>().is_ok())
     }
 
     /// The file with the recording of the run, if it was recorded and `WS_SIM_TRACE` names a
@@ -101,4 +152,24 @@ pub(crate) fn tasks(host: &str, state: &str, tasks: &[String]) -> String {
         let _ = writeln!(text, "    and {} more", tasks.len() - NAMED_MAX);
     }
     text
+}
+
+/// What the tokio of other authors says on a host, which has none of its runtimes.
+const NO_REACTOR: &str = "there is no reactor running, must be called from the context of a Tokio";
+
+const OTHER_TOKIO: &str = "\n(This tokio is not that of this ws-sim. Take both from one source: \
+                           one path, or git at one commit. `cargo tree -i ws-executor` has to show one \
+                           package. See \"Programs on tokio\" in docs/simulation.md)";
+
+/// How a program ended that has panicked.
+pub(crate) fn in_words(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    let text = text.unwrap_or("not with a text");
+    let advice = if text.contains(NO_REACTOR) {
+        OTHER_TOKIO
+    } else {
+        ""
+    };
+    format!("its program panicked: {text}{advice}")
 }

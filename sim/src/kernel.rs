@@ -34,7 +34,7 @@
 //! # Blocking
 //!
 //! A call that would have to wait, on a socket that is not in nonblocking mode, answers `EDEADLK`:
-//! the thread that would have to wait is the one that everything else runs on.
+//! the thread that would have to wait is the one that everything else runs on. A message says so.
 //!
 //! # Safety
 //!
@@ -51,20 +51,37 @@
 )]
 
 mod addr;
+mod by_number;
 mod clock;
+mod cpus;
 mod descriptors;
 mod files;
 mod fs;
+mod identity;
+mod interfaces;
+mod kept;
+pub(crate) mod keys;
+mod lists;
+mod memory;
 mod messages;
 mod names;
+mod of_c;
 mod options;
+mod pipes;
 mod poll;
 mod processes;
+mod refused;
+mod reverse;
 mod sockets;
+pub(crate) mod spin;
+mod splice;
 mod system;
+mod terminals;
 mod threads;
+mod timers;
 mod transfer;
 mod unix;
+mod unsupported;
 
 use std::io;
 
@@ -81,6 +98,12 @@ pub(crate) const FIRST: c_int = 1 << 28;
 /// Whether a descriptor is a simulated one.
 fn is_ours(fd: c_int) -> bool {
     fd >= FIRST
+}
+
+/// Whether the system has a descriptor of this number.
+fn is_of_system(fd: c_int) -> bool {
+    // SAFETY: it takes no pointers.
+    unsafe { system::call()(libc::SYS_fcntl, fd, libc::F_GETFD) >= 0 }
 }
 
 /// Sets `errno`.
@@ -107,7 +130,17 @@ fn transferred(result: io::Result<usize>) -> isize {
 }
 
 fn number(error: &io::Error) -> c_int {
-    error.raw_os_error().unwrap_or(libc::EIO)
+    let number = error.raw_os_error().unwrap_or(libc::EIO);
+    if number == libc::EDEADLK {
+        refused::would_wait();
+    }
+    number
+}
+
+/// The answer of a call that would wait for ever.
+fn would_wait() -> c_int {
+    refused::would_wait();
+    fails(libc::EDEADLK)
 }
 
 /// Sees to it that the linker takes these functions, and not libc's. Answers whether it has.
@@ -118,16 +151,27 @@ pub(crate) fn is_linked() -> bool {
     use std::{hint::black_box, time::Instant};
 
     black_box(clock::PART);
+    black_box(cpus::PART);
     black_box(descriptors::PART);
     black_box(fs::PARTS);
+    black_box(identity::PART);
+    black_box(interfaces::PART);
+    black_box(memory::PART);
     black_box(messages::PART);
     black_box(names::PART);
+    black_box(of_c::PART);
     black_box(options::PART);
+    black_box(pipes::PART);
     black_box(poll::PART);
-    black_box(processes::PART);
+    black_box(processes::PARTS);
+    black_box(unsupported::PARTS);
+    black_box(reverse::PARTS);
     black_box(sockets::PART);
+    black_box(splice::PART);
     black_box(system::PART);
+    black_box(terminals::PART);
     black_box(threads::PART);
+    black_box(timers::PART);
     black_box(transfer::PART);
     black_box(unix::PART);
     let shown = clock::asks();

@@ -49,6 +49,8 @@ mod kernel;
 )]
 pub mod network;
 #[cfg(target_os = "linux")]
+mod pipe;
+#[cfg(target_os = "linux")]
 mod plan;
 #[cfg(target_os = "linux")]
 mod program;
@@ -71,7 +73,7 @@ pub use {
     plan::{FaultKind, Plan},
     program::{HostProgram, Outcome},
     record::Recording,
-    sim::{Builder, Order, Sim},
+    sim::{Builder, Order, Run, Sim},
 };
 
 /// What the code of `#[ws::sim]` calls. Not for use by hand.

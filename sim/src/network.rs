@@ -43,14 +43,15 @@
 //!
 //! - Congestion control beyond a slow start that begins again after a timeout: links have no queue
 //!   that overflows, so nothing depends on it. The peer's window is the limit.
-//! - SACK, delayed acknowledgements, timestamps, urgent data, fast open, simultaneous open and
-//!   buffers that tune themselves: programs see none of them but in time.
+//! - SACK, delayed acknowledgements, urgent data, fast open and buffers that tune
+//!   themselves: programs see none of them but in time.
 //! - SYN cookies: a SYN is dropped if the backlog is full, as with `tcp_syncookies = 0`.
 //! - A close that waits (`linger` with a time above 0): no call waits here. It closes at once, and
 //!   the data is sent in the background.
-//! - Multicast, broadcast, raw sockets, privileged ports, `SO_REUSEPORT`, ICMP but for ports that
+//! - Multicast, broadcast, raw sockets, privileged ports, ICMP but for ports that
 //!   nobody has.
-//! - An address that no host has gives `EHOSTUNREACH` at once. Linux waits for ARP first.
+//! - Routes and ARP: a connection to an address of 10.0.0.0/8 or fd00::/8 that no host has fails
+//!   after 3 s, and a datagram to it is lost. Beyond these networks there is no way.
 //!
 //! # Example
 //!
@@ -98,10 +99,11 @@ use std::{collections::BTreeMap, net::IpAddr};
 
 use slab::Slab;
 
-pub(crate) use self::log::{Note, Way};
+pub(crate) use self::event::EventKey;
+pub(crate) use self::log::{Note, Way, bytes};
 pub(crate) use self::udp::{Arrival, Departure};
 use self::{
-    event::{Event, Events},
+    event::{Event, Events, Timer},
     link::Path,
     log::Log,
     packet::{Body, Packet},
@@ -146,6 +148,8 @@ pub struct Network {
     news: Vec<SocketId>,
     /// An event is processed, and no program acts.
     is_in_event: bool,
+    /// Files of hosts whose alarm has come: see `set_alarm`.
+    alarms: Vec<(HostId, usize)>,
     digest: u64,
     log: Option<Log>,
 }
@@ -166,6 +170,7 @@ impl Network {
             paths: BTreeMap::new(),
             news: Vec::new(),
             is_in_event: false,
+            alarms: Vec::new(),
             digest: seed,
             log: None,
         }
@@ -175,8 +180,10 @@ impl Network {
     ///
     /// # Errors
     ///
-    /// A host with this name or with one of the addresses exists, or an address cannot be that of a
-    /// host: it is loopback, unspecified, multicast, or IPv4 mapped into IPv6. No host is added.
+    /// A host with this name or with one of the addresses exists. Or the name cannot be that of a
+    /// host: it is empty, longer than 64 bytes, an address or `localhost`, it ends with a dot, or
+    /// has a space or a control character. Or an address cannot be that of a host: it is loopback,
+    /// unspecified, multicast, or IPv4 mapped into IPv6. No host is added.
     ///
     /// ```
     /// use ws_sim::network::Network;
@@ -188,7 +195,11 @@ impl Network {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn add_host(&mut self, name: &str, addrs: &[IpAddr]) -> Result<HostId, Error> {
-        if self.names.contains_key(name) {
+        if !can_be_name(name) {
+            return Err(Error(Kind::NameUnusable(name.to_owned())));
+        }
+        let key = name.to_ascii_lowercase();
+        if self.names.contains_key(&key) {
             return Err(Error(Kind::HostTwice(name.to_owned())));
         }
         for (index, &addr) in addrs.iter().enumerate() {
@@ -211,21 +222,36 @@ impl Network {
         }
         let id = HostId(self.hosts.len());
         self.hosts.push(Host::new(name, addrs));
-        self.names.insert(name.to_owned(), id);
+        self.names.insert(key, id);
         self.owners.extend(addrs.iter().map(|&addr| (addr, id)));
         Ok(id)
     }
 
     /// The addresses of a host, in the order in which they were given. Empty if there is no such
-    /// host. `localhost` is every host's own loopback.
+    /// host. `localhost` is every host's own loopback. As in DNS, small and capital letters are the
+    /// same, and the name may end with a dot.
     pub fn lookup(&self, name: &str) -> Vec<IpAddr> {
+        let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
         if name == "localhost" {
             return vec![ports::LOOPBACK_V4, ports::LOOPBACK_V6];
         }
         self.names
-            .get(name)
+            .get(&name)
             .map(|id| self.hosts[id.0].addrs.clone())
             .unwrap_or_default()
+    }
+
+    /// The addresses of a host.
+    pub(crate) fn addresses(&self, host: HostId) -> &[IpAddr] {
+        &self.hosts[host.0].addrs
+    }
+
+    /// The name that belongs to an address.
+    pub(crate) fn name_of(&self, addr: IpAddr) -> Option<&str> {
+        if addr.is_loopback() {
+            return Some("localhost");
+        }
+        self.owners.get(&addr).map(|id| self.host_name(*id))
     }
 
     /// The simulated time, in nanoseconds since the network was made.
@@ -249,9 +275,16 @@ impl Network {
                 Event::Timer(key, timer) => {
                     self.digest_word(at);
                     self.digest_word(number);
-                    self.tcp_timer(key, timer);
+                    match timer {
+                        Timer::Left => self.udp_left(key, (at, number)),
+                        _ => self.tcp_timer(key, timer),
+                    }
                 }
                 Event::Departure { from, ends, body } => self.send_packet(from, ends, body),
+                Event::Alarm(host, file) => {
+                    self.digest_word(at);
+                    self.alarms.push((host, file));
+                }
                 Event::Forget(host, pair) => {
                     self.hosts[host.0].waiting.remove(&pair);
                 }
@@ -276,6 +309,22 @@ impl Network {
         all
     }
 
+    /// Plans an alarm for a file of a host. A crash of the host cancels it.
+    pub(crate) fn set_alarm(&mut self, host: HostId, file: usize, at: u64) -> EventKey {
+        self.events.add(at, Event::Alarm(host, file))
+    }
+
+    pub(crate) fn cancel_alarm(&mut self, alarm: EventKey) {
+        self.events.cancel(alarm);
+    }
+
+    /// Takes the files whose alarm has come.
+    pub(crate) fn take_alarms(&mut self) -> impl Iterator<Item = usize> + use<> {
+        std::mem::take(&mut self.alarms)
+            .into_iter()
+            .map(|(_, file)| file)
+    }
+
     /// A hash of all packets and timers so far. Two runs with the same digest were the same.
     pub fn digest(&self) -> u64 {
         self.digest
@@ -294,10 +343,11 @@ impl Network {
             .collect();
         self.events.retain(|event| match event {
             Event::Timer(key, _) => gone.binary_search(key).is_err(),
-            Event::Forget(of, _) => *of != host,
+            Event::Forget(of, _) | Event::Alarm(of, _) => *of != host,
             Event::Departure { from, .. } => *from != host,
             Event::Arrival { .. } => true,
         });
+        self.alarms.retain(|(of, _)| *of != host);
         for key in gone {
             self.sockets.remove(key);
         }
@@ -349,6 +399,15 @@ impl Network {
         }
         self.digest_word(u64::from(new.bits()));
     }
+}
+
+/// Whether the resolver can find a host of that name, and `uname` has room for it.
+fn can_be_name(name: &str) -> bool {
+    (1..=64).contains(&name.len())
+        && !name.ends_with('.')
+        && !name.eq_ignore_ascii_case("localhost")
+        && !name.contains(|c: char| c.is_whitespace() || c.is_control())
+        && name.parse::<IpAddr>().is_err()
 }
 
 #[cfg(test)]

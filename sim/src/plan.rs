@@ -16,6 +16,10 @@
 //! hands at that time is drawn again, up to [`TRIES`] times, and then left out. So each fault can
 //! begin and end without a look at the others, whichever of them are left out.
 //!
+//! [`Plan::swarm`] lets each seed have its own plan (swarm testing: Groce et al., ISSTA 2012). If
+//! all kinds are in each run, the rare ones hide behind the frequent ones: a leader that crashes
+//! every second is never cut off for long with a wrong calendar.
+//!
 //! *Invariants*:
 //!
 //! 1. The list is a function of the seed, the plan and the names of the hosts. It has a generator
@@ -37,12 +41,15 @@ use std::{collections::BTreeMap, time::Duration};
 
 pub(crate) use self::{
     fault::{Fault, Host},
-    smallest::{Kept, drawn, keep, kept, smallest, told},
+    smallest::{Drawn, Kept, smallest},
 };
 use crate::rng::Rng;
 
 /// The most faults of a plan, by its length and its mean: a list of more says nothing to a reader.
 const MOST: u64 = 100_000;
+
+/// The faults of a seed of a swarm come up to so many times as often as those of its plan.
+const SWARM_FASTEST: u64 = 4;
 
 /// Draws of one fault before it is left out.
 const TRIES: u32 = 8;
@@ -55,6 +62,11 @@ pub enum FaultKind {
     Crash,
     /// The same without destructors: see [`Sim::crash_hard`](crate::Sim::crash_hard).
     HardCrash,
+    /// A host's program gets `SIGKILL`, and starts again later. Its peers see the end of their
+    /// connections. Clients are never killed.
+    Kill,
+    /// All hosts crash at once, and restart later. Clients do not.
+    PowerCut,
     /// A host stands still, and goes on later.
     Pause,
     /// Hosts fall into two groups that do not reach each other.
@@ -82,9 +94,11 @@ pub enum FaultKind {
 }
 
 /// Each kind with its weight at first.
-const WEIGHTS: [(FaultKind, u32); 14] = [
+const WEIGHTS: [(FaultKind, u32); 16] = [
     (FaultKind::Crash, 3),
     (FaultKind::HardCrash, 1),
+    (FaultKind::Kill, 1),
+    (FaultKind::PowerCut, 1),
     (FaultKind::Pause, 3),
     (FaultKind::Partition, 4),
     (FaultKind::OneWay, 2),
@@ -121,6 +135,7 @@ pub struct Plan {
     weights: BTreeMap<FaultKind, u32>,
     hosts: Option<Vec<String>>,
     most_down: usize,
+    swarm: bool,
     begin: u64,
     quiet_after: u64,
     every: u64,
@@ -141,6 +156,7 @@ impl Plan {
             weights: WEIGHTS.into(),
             hosts: None,
             most_down: usize::MAX,
+            swarm: false,
             begin: 0,
             quiet_after: 30_000,
             every: 2_000,
@@ -164,7 +180,27 @@ impl Plan {
         self
     }
 
+    /// Each seed draws which half of the kinds may happen, and how often. Faults come up to four
+    /// times as often, or half as often, as [`every`](Self::every) says. Kinds of weight 0 stay so.
+    ///
+    /// Some bugs need a few faults of two kinds, and no others between them.
+    ///
+    /// ```
+    /// use ws_sim::Plan;
+    ///
+    /// ws_sim::check(0..5, |sim| {
+    ///     sim.host("n0", || std::future::pending::<()>());
+    ///     sim.client("client", async { ws::time::sleep(ws_sim::secs(60)).await });
+    ///     sim.faults(Plan::new().swarm());
+    /// });
+    /// ```
+    pub fn swarm(mut self) -> Self {
+        self.swarm = true;
+        self
+    }
+
     /// The hosts that faults happen to, and the ways between these. A client may be one of them.
+    /// One that is named twice counts once.
     pub fn hosts<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.hosts = Some(names.into_iter().map(Into::into).collect());
         self
@@ -194,8 +230,19 @@ impl Plan {
         self
     }
 
-    /// The shortest and the longest time that a fault lasts.
+    /// The shortest and the longest time that a fault lasts, in whole milliseconds, and at least
+    /// one. A fault that would last beyond [`quiet_after`](Self::quiet_after) ends then.
+    ///
+    /// # Panics
+    ///
+    /// If the shortest is above the longest.
+    #[track_caller]
     pub fn lasts(mut self, shortest: Duration, longest: Duration) -> Self {
+        assert!(
+            shortest <= longest,
+            "a fault that lasts from {shortest:?} to {longest:?} has no time: give the shorter \
+             one first"
+        );
         let shortest = millis(shortest).max(1);
         self.lasts = (shortest, millis(longest).max(shortest));
         self
@@ -208,29 +255,63 @@ impl Plan {
     /// If it names a host that is not there, or if it may have more than [`MOST`] faults.
     pub(crate) fn draw(&self, all: &[Host], rng: &mut Rng, before: &[Fault]) -> Vec<Fault> {
         let hosts = self.chosen(all);
-        let sum = self.weights.values().map(|&weight| u64::from(weight)).sum();
-        let most = self.quiet_after.saturating_sub(self.begin) / self.every;
+        // A swarm is judged by what a seed may draw, so that no seed alone fails.
+        let every = if self.swarm {
+            (self.every / SWARM_FASTEST).max(1)
+        } else {
+            self.every
+        };
+        let most = self.quiet_after.saturating_sub(self.begin) / every;
         assert!(
             most <= MOST,
             "a plan may have {most} faults, more than {MOST}: let `quiet_after` be earlier, or \
              `every` longer"
         );
+        if self.swarm {
+            return self.swarmed(rng).draw_from(&hosts, rng, before);
+        }
+        self.draw_from(&hosts, rng, before)
+    }
+
+    /// The plan of this seed alone: see [`swarm`](Self::swarm).
+    fn swarmed(&self, rng: &mut Rng) -> Self {
+        let mut plan = self.clone();
+        let mut kinds: Vec<_> = plan.weights.values_mut().filter(|it| **it > 0).collect();
+        let sure = rng.below(kinds.len() as u64) as usize;
+        for (place, weight) in kinds.iter_mut().enumerate() {
+            let factor = 1 + rng.below(4) as u32;
+            let happens = place == sure || rng.below(2) == 0;
+            **weight = if happens {
+                weight.saturating_mul(factor)
+            } else {
+                0
+            };
+        }
+        plan.every = (self.every.saturating_mul(1 + rng.below(8)) / SWARM_FASTEST).max(1);
+        plan
+    }
+
+    fn draw_from(&self, hosts: &[Host], rng: &mut Rng, before: &[Fault]) -> Vec<Fault> {
+        let sum = self.weights.values().map(|&weight| u64::from(weight)).sum();
         let mut faults: Vec<Fault> = Vec::new();
         let mut at = self.begin;
         if sum == 0 {
             return faults;
         }
         loop {
-            at = at.saturating_add(1 + rng.exponential(self.every));
+            at = at
+                .saturating_add(1)
+                .saturating_add(rng.exponential(self.every));
             if at >= self.quiet_after {
                 return faults;
             }
             let fault = (0..TRIES).find_map(|_| {
-                let fault = self.draw_one(at, sum, &hosts, rng)?;
+                let fault = self.draw_one(at, sum, hosts, rng)?;
                 let others = || before.iter().chain(&faults);
                 let is_free = !others().any(|other| fault.collides(other));
-                let down = others().filter(|other| other.is_down_with(&fault)).count();
-                let may_go_down = !fault.takes_host() || down < self.most_down;
+                let with_it = others().filter(|other| other.overlaps(&fault));
+                let down: usize = with_it.map(Fault::takes).sum();
+                let may_go_down = fault.takes() == 0 || down + fault.takes() <= self.most_down;
                 (is_free && may_go_down).then_some(fault)
             });
             faults.extend(fault);
@@ -255,14 +336,21 @@ impl Plan {
         let Some(names) = &self.hosts else {
             return all.iter().filter(|host| !host.is_client).cloned().collect();
         };
-        let find = |name: &String| match all.iter().find(|host| host.name == *name) {
+        let is_it = |host: &&Host, name: &str| host.name.eq_ignore_ascii_case(name);
+        let find = |name: &String| match all.iter().find(|host| is_it(host, name)) {
             Some(host) => host.clone(),
             None => {
                 let known: Vec<_> = all.iter().map(|host| &host.name).collect();
                 panic!("a plan of faults names {name:?}: the hosts are {known:?}")
             }
         };
-        names.iter().map(find).collect()
+        let mut chosen = Vec::new();
+        for host in names.iter().map(find) {
+            if !chosen.contains(&host) {
+                chosen.push(host);
+            }
+        }
+        chosen
     }
 }
 

@@ -14,7 +14,8 @@ use std::{fmt, future::Future, pin::Pin};
 
 use crate::Disk;
 
-/// What a program ends with: nothing, or a result whose error fails the run.
+/// What a program ends with: nothing, or a result whose error fails the run. A loop may have no
+/// end.
 #[diagnostic::on_unimplemented(
     message = "a program of a simulation cannot end with `{Self}`",
     label = "give `()`, or a `Result<(), E>` whose `E` has `Display`"
@@ -23,6 +24,8 @@ pub trait Outcome: sealed::Outcome {}
 
 impl Outcome for () {}
 impl<E: fmt::Display> Outcome for Result<(), E> {}
+/// Of a loop that does not end.
+impl Outcome for sealed::Never {}
 
 pub(crate) mod sealed {
     use std::fmt;
@@ -40,6 +43,23 @@ pub(crate) mod sealed {
     impl<E: fmt::Display> Outcome for Result<(), E> {
         fn error(self) -> Option<String> {
             self.err().map(|error| error.to_string())
+        }
+    }
+
+    /// The type that is written `!`. Stable Rust has no name for it but as what a function returns.
+    pub(crate) type Never = <fn() -> ! as Returns>::Output;
+
+    pub trait Returns {
+        type Output;
+    }
+
+    impl<T> Returns for fn() -> T {
+        type Output = T;
+    }
+
+    impl Outcome for Never {
+        fn error(self) -> Option<String> {
+            self
         }
     }
 

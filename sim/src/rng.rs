@@ -35,6 +35,15 @@ impl Rng {
         Self { state }
     }
 
+    /// Fills all of it. Only hosts ask for it.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn fill(&mut self, bytes: &mut [u8]) {
+        for chunk in bytes.chunks_mut(8) {
+            let word = self.next_u64().to_le_bytes();
+            chunk.copy_from_slice(&word[..chunk.len()]);
+        }
+    }
+
     /// Draws 64 random bits.
     pub fn next_u64(&mut self) -> u64 {
         let s = &mut self.state;
@@ -74,7 +83,7 @@ impl Rng {
         let log2 = (u128::from(zeros + 1) << 32) - mantissa;
         // ln 2 = 2977044472 / 2^32
         let scaled = (log2 * 2_977_044_472) >> 32;
-        ((scaled * u128::from(mean)) >> 32) as u64
+        u64::try_from((scaled * u128::from(mean)) >> 32).unwrap_or(u64::MAX)
     }
 }
 

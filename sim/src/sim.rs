@@ -29,6 +29,10 @@
 //! run, and they reach nobody: their sockets and files answer `EBADF`, new sockets `ENETDOWN`, and
 //! other calls of files `EIO`. Of the disk the seed draws what is left: see `disk.rs`.
 //!
+//! A panic fails the run wherever it comes from: from a destructor, or from a task of a host that
+//! crashes before the driver has looked at it. So the end of a machine asks for what its tasks and
+//! its program have ended with: see `ends.rs`.
+//!
 //! After [`Sim::crash_hard`] no destructor runs, as after a loss of power. The machine is kept
 //! aside untouched, and ends after all others when the run is over. Its memory cannot be freed
 //! without destructors: what was pinned must be dropped first, and tasks of other hosts may have a
@@ -43,12 +47,15 @@
 //! - Time that moves while hosts can step: the cost of a poll is not known, and would differ
 //!   between debug and release.
 
+mod builder;
 mod disks;
 mod drive;
+mod ends;
 mod explore;
 mod faults;
 mod order;
 mod planned;
+mod run;
 mod signal;
 
 use std::{
@@ -57,23 +64,23 @@ use std::{
     fmt,
     future::Future,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    panic::Location,
     rc::{Rc, Weak},
     time::Duration,
 };
 
 use ws_executor::sim::Machine;
 
-pub use self::order::Order;
-use self::{drive::Digest, faults::Command, order::Chooser};
+pub use self::{builder::Builder, order::Order, run::Run};
+use self::{drive::Digest, ends::Begins, faults::Command, order::Chooser};
 use crate::{
     Disk, Failure, HostProgram, Outcome, Plan, Recording, check,
     clock::Clock,
-    kernel,
-    plan::Fault,
+    plan::{Drawn, Fault, Kept},
     program::{self, Program},
-    record::{self, Record},
+    record::Record,
     rng::Rng,
-    world::{self, Host, World},
+    world::{Host, World},
 };
 
 /// A simulation. Clones are the same one.
@@ -113,11 +120,14 @@ struct Inner {
     workers: usize,
     time_limit: u64,
     event_limit: u64,
+    moment_limit: u64,
+    poll_limit: Duration,
     world: Rc<RefCell<World>>,
+    /// In small letters.
     names: RefCell<BTreeMap<String, usize>>,
     hosts: RefCell<Vec<Slot>>,
     /// What hard crashes have left, each with the number of its host.
-    lost: RefCell<Vec<(usize, Machine, Option<Program>)>>,
+    lost: RefCell<Vec<(usize, Machine, Option<Begins>)>>,
     /// Crashes and the like: done between two steps.
     commands: RefCell<VecDeque<Command>>,
     later: RefCell<BTreeMap<(u64, u64), Action>>,
@@ -125,12 +135,18 @@ struct Inner {
     plans: RefCell<Vec<Plan>>,
     /// The faults of the plans that happen, with their numbers.
     planned_faults: RefCell<Vec<(usize, Fault)>>,
+    /// The faults of its plans that happen, if not all do.
+    kept: RefCell<Option<Kept>>,
+    drawn: RefCell<Drawn>,
     choices: RefCell<Rng>,
     /// None: the hosts' schedulers choose among their tasks.
     chooser: RefCell<Option<Chooser>>,
     digest: Cell<Digest>,
     events: Cell<u64>,
+    /// `events` when the time moved last.
+    moment: Cell<u64>,
     phase: Cell<Phase>,
+    failed: RefCell<Option<Failure>>,
     record: Option<Record>,
 }
 
@@ -146,6 +162,8 @@ enum Phase {
 /// A host, as the driver sees it.
 struct Slot {
     name: String,
+    /// The line of the test that added it.
+    place: &'static Location<'static>,
     main: Main,
     machine: Option<Rc<Machine>>,
     /// What its clock showed when its machine was made: zero of the machine's clock.
@@ -174,99 +192,6 @@ impl Main {
     }
 }
 
-/// Sets up a [`Sim`]. See [`Sim::builder`].
-#[derive(Clone, Debug)]
-pub struct Builder {
-    seed: u64,
-    order: Order,
-    workers: usize,
-    time_limit: Duration,
-    event_limit: u64,
-    recording: bool,
-}
-
-impl Builder {
-    /// The seed: 0 at first.
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.seed = seed;
-        self
-    }
-
-    /// Which ready task runs next: [`Order::Pos`] at first, which found planted bugs in the fewest
-    /// seeds.
-    pub fn order(mut self, order: Order) -> Self {
-        self.order = order;
-        self
-    }
-
-    /// The workers of each host, 1 at first. They are virtual, and steal from each other.
-    pub fn workers(mut self, workers: usize) -> Self {
-        self.workers = workers;
-        self
-    }
-
-    /// The simulated time after which a run fails: one day at first.
-    pub fn time_limit(mut self, limit: Duration) -> Self {
-        self.time_limit = limit;
-        self
-    }
-
-    /// The number of steps after which a run fails: 100 million at first.
-    pub fn event_limit(mut self, limit: u64) -> Self {
-        self.event_limit = limit;
-        self
-    }
-
-    /// Whether the run is recorded, for [`Sim::recording`]: no at first. It is the same run then,
-    /// and takes more time and memory. [`check()`](crate::check()) needs no such word.
-    pub fn recording(mut self, yes: bool) -> Self {
-        self.recording = yes;
-        self
-    }
-
-    /// Makes the simulation.
-    ///
-    /// # Panics
-    ///
-    /// If the program was linked so that the functions of the simulation are not called.
-    pub fn build(self) -> Sim {
-        assert!(
-            kernel::is_linked(),
-            "the program calls libc's functions and not those of ws-sim: link ws-sim statically"
-        );
-        let world = Rc::new(RefCell::new(World::new(self.seed)));
-        world::seed_hash_maps(&world);
-        let recorded = self.recording || record::asked();
-        let record = recorded.then(|| Record::new(&mut world.borrow_mut().net));
-        Sim {
-            inner: Rc::new(Inner {
-                seed: self.seed,
-                workers: self.workers,
-                time_limit: nanos(self.time_limit),
-                event_limit: self.event_limit,
-                world,
-                names: RefCell::default(),
-                hosts: RefCell::default(),
-                lost: RefCell::default(),
-                commands: RefCell::default(),
-                later: RefCell::default(),
-                planned: Cell::new(0),
-                plans: RefCell::default(),
-                planned_faults: RefCell::default(),
-                choices: RefCell::new(Rng::new(!self.seed)),
-                chooser: RefCell::new(Chooser::new(self.order, Rng::new(self.seed ^ ORDER))),
-                digest: Cell::default(),
-                events: Cell::new(0),
-                phase: Cell::new(Phase::New),
-                record,
-            }),
-        }
-    }
-}
-
-/// Makes the seed of the order from that of the run: as text it is "order".
-const ORDER: u64 = 0x006f_7264_6572;
-
 fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -281,25 +206,6 @@ impl Sim {
         Self::builder().seed(seed).build()
     }
 
-    /// What a simulation may be told.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// let sim = ws_sim::Sim::builder().seed(7).time_limit(Duration::from_secs(60)).build();
-    /// assert_eq!(sim.seed(), 7);
-    /// ```
-    pub fn builder() -> Builder {
-        Builder {
-            seed: 0,
-            order: Order::Pos,
-            workers: 1,
-            time_limit: Duration::from_secs(24 * 60 * 60),
-            event_limit: 100_000_000,
-            recording: false,
-        }
-    }
-
     /// The seed.
     pub fn seed(&self) -> u64 {
         self.inner.seed
@@ -307,6 +213,11 @@ impl Sim {
 
     pub(crate) fn is_new(&self) -> bool {
         self.inner.phase.get() == Phase::New
+    }
+
+    /// What its run has failed with.
+    pub(crate) fn failed(&self) -> Option<Failure> {
+        self.inner.failed.borrow().clone()
     }
 
     /// The simulated time since the begin.
@@ -358,7 +269,8 @@ impl Sim {
     /// Adds a host, which runs `main`; after a crash, [`restart`](Self::restart) calls it again.
     ///
     /// It has two addresses: the host of number `n`, counted from 1, has `10.0.x.y` and
-    /// `fd00::x:y`, where `n` is 256 `x` + `y`. Other hosts find it by its name.
+    /// `fd00::x:y`, where `n` is 256 `x` + `y`. Other hosts find it by its name, in small or
+    /// capital letters, and it is the name that the host itself gets from `gethostname`.
     ///
     /// The end of its program does not end its tasks. An error of it, or a panic, fails the run.
     ///
@@ -367,7 +279,9 @@ impl Sim {
     ///
     /// # Panics
     ///
-    /// If there is a host of that name.
+    /// If there is a host of that name, or if it cannot be a name: if it is empty, longer than 64
+    /// bytes, an address or `localhost`, if it ends with a dot, or has a space or a control
+    /// character. Also after the run, and for the 65,536th host.
     #[track_caller]
     pub fn host<Takes>(&self, name: impl Into<String>, main: impl HostProgram<Takes>) {
         let main = move |disk| program::boxed(main.start(disk));
@@ -380,7 +294,9 @@ impl Sim {
     ///
     /// # Panics
     ///
-    /// If there is a host of that name.
+    /// If there is a host of that name, or if it cannot be a name: if it is empty, longer than 64
+    /// bytes, an address or `localhost`, if it ends with a dot, or has a space or a control
+    /// character. Also after the run, and for the 65,536th host.
     #[track_caller]
     pub fn client<Fut>(&self, name: impl Into<String>, main: Fut)
     where
@@ -397,7 +313,13 @@ impl Sim {
         );
         let mut world = self.inner.world.borrow_mut();
         let index = world.hosts.len();
-        let number = u16::try_from(index + 1).expect("at most 65535 hosts");
+        let Ok(number) = u16::try_from(index + 1) else {
+            panic!(
+                "host {name:?} is one too many: a simulation has at most {}, so make fewer, or \
+                 restart one instead of a new one",
+                u16::MAX
+            )
+        };
         let [x, y] = number.to_be_bytes();
         let addrs = [
             IpAddr::V4(Ipv4Addr::new(10, 0, x, y)),
@@ -413,6 +335,8 @@ impl Sim {
             up: true,
             clock: Clock::default(),
             skew: 0,
+            process: 0,
+            is_told: false,
             step_time: 0,
             busy_until: 0,
             edges: 0,
@@ -420,9 +344,11 @@ impl Sim {
             machine: (Weak::new(), 0),
         });
         drop(world);
-        self.inner.names.borrow_mut().insert(name.clone(), index);
+        let key = name.to_ascii_lowercase();
+        self.inner.names.borrow_mut().insert(key, index);
         self.inner.hosts.borrow_mut().push(Slot {
             name,
+            place: Location::caller(),
             main,
             machine: None,
             base: 0,
@@ -437,8 +363,12 @@ impl Sim {
         }
     }
 
-    /// Calls `what` between two steps, when the simulated time is `time` from now.
+    /// Calls `what` between two steps, when the simulated time is `time` from now. After the run
+    /// there are no more steps, and it is dropped.
     pub fn after(&self, time: Duration, what: impl FnOnce(&Self) + 'static) {
+        if self.inner.phase.get() == Phase::Over {
+            return;
+        }
         let now = self.inner.world.borrow().net.now();
         let number = self.inner.planned.get();
         self.inner.planned.set(number + 1);
@@ -484,16 +414,17 @@ impl Sim {
     /// # Errors
     ///
     /// - A program of a client or a host ended with an error or a panic.
-    /// - A task of a host panicked, and nobody joins it.
+    /// - A task of a host panicked, and nobody joins it. Or a destructor did, in a crash, after a
+    ///   signal or at the end of the run.
     /// - Nothing can go on, and a client is not done.
     /// - A limit was reached: see [`Builder`].
     /// - There is no client.
     ///
     /// # Panics
     ///
-    /// If it was called before, or if it is called inside a simulation.
+    /// As [`begin`](Self::begin).
     pub fn try_run(&self) -> Result<(), Failure> {
-        drive::run(self)
+        self.begin().finish()
     }
 }
 

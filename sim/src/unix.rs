@@ -28,8 +28,8 @@
 //!
 //! # Left out
 //!
-//! Descriptors and credentials that travel with a message (`SCM_RIGHTS`, `SCM_CREDENTIALS`);
-//! urgent data; `SO_PEEK_OFF`.
+//! Credentials that travel with a message (`SCM_CREDENTIALS`); urgent data; `SO_PEEK_OFF`; files
+//! that are nowhere but in messages to themselves, which Linux collects.
 
 mod calls;
 mod data;
@@ -40,7 +40,7 @@ use std::{
     net::Shutdown,
 };
 
-use crate::{disk::NodeId, network::Ready};
+use crate::{disk::NodeId, error::os, network::Ready};
 
 /// Bytes that a socket may have sent and that nobody has read: `net.core.wmem_default`.
 const SEND_BUFFER: usize = 212_992;
@@ -51,6 +51,9 @@ const OVERHEAD: usize = 768;
 const QUEUE: usize = 10;
 
 pub(crate) type UnixId = u64;
+
+/// An open file, in the table of descriptors.
+pub(crate) type FileKey = usize;
 
 /// A path or an abstract name, as an address has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,10 +68,11 @@ pub(crate) enum Name {
 pub(crate) enum Place {
     /// A socket of its disk.
     Node(NodeId),
-    Abstract(Vec<u8>),
+    /// As in Linux, each kind of socket has abstract names of its own.
+    Abstract(Kind, Vec<u8>),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     Stream,
     Datagram,
@@ -88,6 +92,8 @@ struct Message {
     sender: UnixId,
     name: Option<Name>,
     bytes: Vec<u8>,
+    /// The files whose descriptors travel with it. The table of descriptors counts each.
+    rights: Vec<FileKey>,
     /// Bytes of a stream that were read already.
     read: usize,
     charge: usize,
@@ -131,10 +137,6 @@ impl Socket {
     }
 }
 
-fn os(error: i32) -> io::Error {
-    io::Error::from_raw_os_error(error)
-}
-
 /// The Unix sockets of all hosts.
 #[derive(Debug, Default)]
 pub(crate) struct Sockets {
@@ -145,6 +147,8 @@ pub(crate) struct Sockets {
     /// The last name that `bind` has made up.
     made_up: u32,
     news: Vec<UnixId>,
+    /// Files whose descriptors were in messages that nobody will read.
+    lost: Vec<FileKey>,
 }
 
 impl Sockets {
@@ -245,6 +249,11 @@ impl Sockets {
         socket.news |= new;
     }
 
+    /// Takes the files whose descriptors were lost on their way.
+    pub(crate) fn take_lost(&mut self) -> Vec<FileKey> {
+        std::mem::take(&mut self.lost)
+    }
+
     /// What sockets became ready for since the last call.
     pub(crate) fn take_news(&mut self) -> Vec<(UnixId, Ready)> {
         let ids = std::mem::take(&mut self.news);
@@ -255,8 +264,14 @@ impl Sockets {
         news.collect()
     }
 
-    /// Takes all sockets of a host away. Their paths are its disk's.
+    /// Takes all sockets of a host away. Their paths are its disk's, and files that are in messages
+    /// are lost.
     pub(crate) fn crash(&mut self, host: usize) {
+        for socket in self.all.values_mut().filter(|socket| socket.host == host) {
+            let messages = socket.inbox.drain(..);
+            self.lost
+                .extend(messages.flat_map(|message| message.rights));
+        }
         self.all.retain(|_, socket| socket.host != host);
         self.places.retain(|(of, _), _| *of != host);
     }

@@ -16,15 +16,16 @@
 //! # What still differs between two runs of a seed
 //!
 //! - Addresses of memory, and so the order of a map with addresses as keys.
-//! - The keys of std's hash maps, if the thread made a hash map before the simulation. Each thread
-//!   that [`check()`](crate::check()) starts is fresh.
-//! - Ids of threads and of the process; the number of CPUs; environment variables.
-//! - Pipes, processes and terminals, and the folders of the system: see `disk.rs`.
+//! - What a library keeps for a thread, if the thread ran another simulation before: rand's
+//!   generator of the thread goes on where it was. Each thread that [`check()`](crate::check())
+//!   starts is fresh. The keys of std's hash maps, fastrand's generator, and that of `select!` on
+//!   tokio's names begin anew with each run on any thread.
+//! - Ids of threads; environment variables.
+//! - Processes and terminals, and the folders of the system: see `disk.rs`.
 //! - System calls without libc.
 //! - Signals for which a library asks the system itself, and not `ws::signal`.
 //! - Statics that outlive a run, such as a counter of the program. `futures::select!` has one, from
-//!   which it draws its order; `select_biased!` has none. So has the `StreamMap` of tokio-stream.
-//! - On tokio's names: the first branch of `select!`, if the thread ran another simulation before.
+//!   which it draws its order; `ws::select!` has none. So has the `StreamMap` of tokio-stream.
 //! - What a program makes once in a process and then keeps, if it draws something for it: the keys
 //!   of a static hash map, for one.
 //!
@@ -47,8 +48,9 @@ use ws_executor::sim::{Machine, take_time};
 use crate::{
     clock::Clock,
     disk::Store,
-    kernel::{CALENDAR, Files},
+    kernel::{CALENDAR, Files, keys, spin},
     network::{HostId, Network},
+    pipe::Pipes,
     rng::Rng,
     unix::Sockets,
 };
@@ -58,21 +60,45 @@ thread_local! {
     /// What the clocks of the host that runs show: see [`clocks`].
     static CLOCKS: Cell<(u64, i64)> = const { Cell::new((0, 0)) };
     static WORLD: RefCell<Option<Rc<RefCell<World>>>> = const { RefCell::new(None) };
+    /// What the body of a test draws, and its closures, beside the hosts: see [`seed_body`].
+    static BODY: RefCell<Option<Rng>> = const { RefCell::new(None) };
+}
+
+/// Random bytes of this thread follow from the seed from now on, also where no host runs. For
+/// threads that run nothing but a seed.
+pub(crate) fn seed_body(seed: u64) {
+    /// As text it is "body".
+    const BODY_SEED: u64 = 0x626f_6479;
+    BODY.set(Some(Rng::new(seed ^ BODY_SEED)));
+}
+
+/// The generator of [`seed_body`]. None on other threads, and while it is in use.
+pub(crate) fn with_random_of_body<R>(f: impl FnOnce(&mut Rng) -> R) -> Option<R> {
+    let of_body = |place: &RefCell<Option<Rng>>| place.try_borrow_mut().ok()?.as_mut().map(f);
+    BODY.try_with(of_body).ok().flatten()
 }
 
 /// Stands for a host where only random bytes are asked for.
 const NOBODY: usize = usize::MAX;
+
+/// The largest number of a process that Linux gives.
+const LAST_PROCESS: i32 = 1 << 22;
 
 /// See the module's head.
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) net: Network,
     pub(crate) unix: Sockets,
+    pub(crate) pipes: Pipes,
     pub(crate) files: Files,
     pub(crate) hosts: Vec<Host>,
+    /// The number of the process that began last.
+    processes: i32,
     /// For messages.
     pub(crate) seed: u64,
-    random: Rng,
+    /// Of each host: what its programs take for CPUs.
+    pub(crate) workers: usize,
+    pub(crate) random: Rng,
     /// Seeds of disks.
     disks: Rng,
 }
@@ -85,6 +111,10 @@ pub(crate) struct Host {
     /// Its monotonic clock, and what its calendar is ahead of that, in nanoseconds.
     pub(crate) clock: Clock,
     pub(crate) skew: i64,
+    /// The number of the process of its program.
+    pub(crate) process: i32,
+    /// Whether it was told that a call would wait for ever.
+    pub(crate) is_told: bool,
     /// What a step of it takes, in nanoseconds.
     pub(crate) step_time: u64,
     /// A call that slept, or a slow step, has moved it to this time: it takes no step before.
@@ -97,14 +127,17 @@ pub(crate) struct Host {
 }
 
 impl World {
-    pub(crate) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64, workers: usize) -> Self {
         let mut rng = Rng::new(seed);
         Self {
             net: Network::new(rng.next_u64()),
             unix: Sockets::default(),
+            pipes: Pipes::default(),
             files: Files::default(),
             hosts: Vec::new(),
+            processes: LAST_PROCESS,
             seed,
+            workers,
             random: Rng::new(rng.next_u64()),
             disks: Rng::new(rng.next_u64()),
         }
@@ -174,9 +207,19 @@ impl World {
         self.hosts[host].busy_until = until;
     }
 
+    /// A program of a host begins, as a process of its own.
+    pub(crate) fn begins(&mut self, host: usize) {
+        self.processes += 1;
+        self.hosts[host].process = self.processes;
+    }
+
     /// A disk for the next host.
     pub(crate) fn new_disk(&mut self) -> Store {
-        Store::new(self.disks.next_u64())
+        let mut disk = Store::new(self.disks.next_u64());
+        if self.net.log().is_some() {
+            disk.keep_log();
+        }
+        disk
     }
 
     /// The disk of a host, at its time.
@@ -184,23 +227,21 @@ impl World {
         let (now, shown) = (self.now(host), self.shown(host));
         let host = &mut self.hosts[host];
         let calendar = i128::from(CALENDAR.saturating_add(shown)) + i128::from(host.skew);
-        host.disk.set_time(now, calendar);
+        // As the clock of the calendar, it shows no time before 1970.
+        host.disk.set_time(now, calendar.max(0));
         &mut host.disk
     }
 
     /// Lets the time pass that calls of the host's disk took.
     pub(crate) fn waits_for_disk(&mut self, host: usize) {
+        let Host { id, disk, .. } = &mut self.hosts[host];
+        for text in disk.take_said() {
+            self.net.note_event(Some(*id), || text);
+        }
         let cost = self.hosts[host].disk.take_cost();
         if cost > 0 {
             let until = self.now(host).saturating_add(cost);
             self.sleeps(host, until);
-        }
-    }
-
-    pub(crate) fn fill_random(&mut self, bytes: &mut [u8]) {
-        for chunk in bytes.chunks_mut(8) {
-            let word = self.random.next_u64().to_le_bytes();
-            chunk.copy_from_slice(&word[..chunk.len()]);
         }
     }
 }
@@ -216,6 +257,7 @@ pub(crate) fn install(world: &Rc<RefCell<World>>) -> Option<Installed> {
 }
 
 /// See [`install`]. What is left of its descriptors answers `EBADF` afterwards.
+#[derive(Debug)]
 pub(crate) struct Installed(());
 
 impl Drop for Installed {
@@ -225,15 +267,17 @@ impl Drop for Installed {
     }
 }
 
-/// Gives the hash maps of this thread keys from the seed, unless they have keys already.
+/// Gives the hash maps of this thread keys from the seed, from now on. If they cannot be set, a
+/// fresh thread has such keys nevertheless.
 ///
 /// It draws nothing of what hosts draw later.
 pub(crate) fn seed_hash_maps(world: &Rc<RefCell<World>>) {
+    let mut random = world.borrow().random.clone();
     if let Some(_installed) = install(world) {
-        let random = world.borrow().random.clone();
         as_host(NOBODY, || drop(RandomState::new()));
-        world.borrow_mut().random = random;
+        world.borrow_mut().random = random.clone();
     }
+    keys::set([random.next_u64(), random.next_u64()]);
 }
 
 /// Gives this thread's generator of `fastrand` the seed of a run that begins.
@@ -243,14 +287,17 @@ pub(crate) fn seed_fastrand(world: &RefCell<World>) {
     fastrand::seed(random.next_u64());
 }
 
+/// Makes it the host again that runs.
+struct Back(Option<usize>);
+
+impl Drop for Back {
+    fn drop(&mut self) {
+        HOST.set(self.0);
+    }
+}
+
 /// Runs `f` as code of a host.
 pub(crate) fn as_host<R>(host: usize, f: impl FnOnce() -> R) -> R {
-    struct Back(Option<usize>);
-    impl Drop for Back {
-        fn drop(&mut self) {
-            HOST.set(self.0);
-        }
-    }
     let clocks = with(|world| {
         let Host {
             id,
@@ -261,13 +308,20 @@ pub(crate) fn as_host<R>(host: usize, f: impl FnOnce() -> R) -> R {
         world.net.set_busy(id, busy_until);
         Some((world.shown(host), skew))
     });
+    spin::step_begins();
     let _back = Back(HOST.replace(Some(host)));
     CLOCKS.set(clocks.flatten().unwrap_or_default());
     f()
 }
 
+/// Runs `f` as code of no host: with the files and the time of the machine.
+pub(crate) fn outside<R>(f: impl FnOnce() -> R) -> R {
+    let _back = Back(HOST.replace(None));
+    f()
+}
+
 /// What the clock of the host that runs shows, in nanoseconds, and what its calendar is ahead of
-/// that. Only its own sleeps move it in a step.
+/// that. In a step its own sleeps move it, and a loop that reads it: see `kernel/spin.rs`.
 ///
 /// It borrows nothing: an allocator asks for the time, also while the world is borrowed.
 pub(crate) fn clocks() -> Option<(u64, i64)> {

@@ -2,6 +2,31 @@
 #![cfg(target_os = "linux")]
 #![allow(unsafe_code)]
 
+#[path = "calls/control.rs"]
+mod control;
+#[path = "calls/descriptors.rs"]
+mod descriptors;
+#[path = "calls/exclusive.rs"]
+mod exclusive;
+#[path = "calls/kinds.rs"]
+mod kinds;
+#[path = "calls/numbers.rs"]
+mod numbers;
+#[path = "calls/options.rs"]
+mod options;
+#[path = "calls/pipes.rs"]
+mod pipes;
+#[path = "calls/refusals.rs"]
+mod refusals;
+#[path = "calls/rights.rs"]
+mod rights;
+#[path = "calls/splices.rs"]
+mod splices;
+#[path = "calls/times.rs"]
+mod times;
+#[path = "calls/waits.rs"]
+mod waits;
+
 use std::{
     cell::RefCell,
     ffi::{CStr, CString},
@@ -34,12 +59,13 @@ fn compare(program: fn(&mut Seen)) {
     let sim = Sim::new(1);
     sim.client("host", async move { program(&mut sees.borrow_mut()) });
     sim.try_run().unwrap();
+    same(&seen.borrow(), &real);
+}
+
+#[track_caller]
+fn same(seen: &Seen, real: &Seen) {
     assert!(real.len() > 2, "it notes nothing");
-    assert_eq!(
-        seen.borrow().join("\n"),
-        real.join("\n"),
-        "simulated, and real"
-    );
+    assert_eq!(seen.join("\n"), real.join("\n"), "simulated, and real");
 }
 
 fn say(seen: &mut Seen, what: &str, answer: impl Debug) {
@@ -287,8 +313,27 @@ fn flags_and_owners_of_descriptors() {
     });
 }
 
-/// What `getaddrinfo` finds: ports, and the canonical name.
-fn look(node: &str, service: &str, hints: (c_int, c_int)) -> Result<(Vec<u16>, String), c_int> {
+type Found = Result<(Vec<SocketAddr>, String), c_int>;
+
+/// # Safety
+///
+/// - It is an address of IPv4 or of IPv6.
+unsafe fn address(at: *const libc::sockaddr) -> SocketAddr {
+    // SAFETY: by contract it is that of its family.
+    unsafe {
+        if c_int::from((*at).sa_family) == libc::AF_INET {
+            let v4 = &*at.cast::<libc::sockaddr_in>();
+            let ip = u32::from_be(v4.sin_addr.s_addr);
+            return (std::net::Ipv4Addr::from(ip), u16::from_be(v4.sin_port)).into();
+        }
+        let v6 = &*at.cast::<libc::sockaddr_in6>();
+        let ip = std::net::Ipv6Addr::from(v6.sin6_addr.s6_addr);
+        (ip, u16::from_be(v6.sin6_port)).into()
+    }
+}
+
+/// What `getaddrinfo` finds: addresses with ports, and the canonical name.
+fn look(node: &str, service: &str, hints: (c_int, c_int)) -> Found {
     let (node, service) = (CString::new(node).unwrap(), CString::new(service).unwrap());
     // SAFETY: it is plain data; the texts end with NUL; the list is read before it is freed.
     unsafe {
@@ -304,16 +349,15 @@ fn look(node: &str, service: &str, hints: (c_int, c_int)) -> Result<(Vec<u16>, S
             name if name.is_null() => String::new(),
             name => CStr::from_ptr(name).to_str().unwrap().to_owned(),
         };
-        let mut ports = Vec::new();
+        let mut found = Vec::new();
         let mut next = list;
         while let Some(one) = next.as_ref() {
-            let port = (*one.ai_addr.cast::<libc::sockaddr_in>()).sin_port;
-            ports.push(u16::from_be(port));
+            found.push(address(one.ai_addr));
             next = one.ai_next;
         }
         libc::freeaddrinfo(list);
-        ports.dedup();
-        Ok((ports, name))
+        found.dedup();
+        Ok((found, name))
     }
 }
 
@@ -329,6 +373,51 @@ fn names_of_services_and_hosts() {
         let name = (libc::AF_INET, libc::AI_CANONNAME);
         say(seen, "name", look("127.0.0.1", "80", name));
         say(seen, "family", look("127.0.0.1", "80", (12_345, 0)));
+    });
+}
+
+/// musl does not read numbers so.
+#[cfg(target_env = "gnu")]
+#[test]
+fn numbers_of_services_and_families_of_addresses() {
+    compare(|seen| {
+        let v4 = (libc::AF_INET, 0);
+        for service in [
+            "",
+            "0",
+            "+80",
+            "-1",
+            "-0",
+            " 80",
+            "80 ",
+            "8x",
+            "+",
+            "-",
+            " ",
+            "65535",
+            "65536",
+            "70000",
+            "4294967376",
+            "2147483648",
+            "99999999999999999999999",
+            "-99999999999999999999999",
+        ] {
+            say(seen, service, look("127.0.0.1", service, v4));
+            let numeric = (libc::AF_INET, libc::AI_NUMERICSERV);
+            say(seen, service, look("127.0.0.1", service, numeric));
+        }
+        let (mapped, all) = (libc::AI_V4MAPPED, libc::AI_ALL);
+        for node in ["127.0.0.1", "::1", "::ffff:127.0.0.1"] {
+            for family in [libc::AF_UNSPEC, libc::AF_INET, libc::AF_INET6] {
+                for flags in [0, mapped, all, mapped | all, libc::AI_NUMERICHOST] {
+                    say(
+                        seen,
+                        node,
+                        (family, flags, look(node, "80", (family, flags))),
+                    );
+                }
+            }
+        }
     });
 }
 

@@ -1,6 +1,9 @@
 //! What a crash leaves of a disk, and what a disk does wrong.
 #![cfg(target_os = "linux")]
 
+#[path = "disks/crashes.rs"]
+mod crashes;
+
 use std::{
     cell::{Cell, RefCell},
     collections::BTreeSet,

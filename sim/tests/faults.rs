@@ -437,11 +437,14 @@ fn ephemeral_ports_run_out() {
 #[test]
 fn addresses_that_nobody_has() {
     let (mut net, a, _) = two_hosts();
+    let (tcp, udp) = (net.tcp_socket(a, false), net.udp_socket(a, false));
+    let nobody = at("10.0.0.9:80");
+    assert_eq!(number(net.connect(tcp, nobody)), libc::EINPROGRESS);
+    net.connect(udp, nobody).unwrap();
+    net.send(udp, b"lost").unwrap();
     for socket in [net.tcp_socket(a, false), net.udp_socket(a, false)] {
-        assert_eq!(
-            number(net.connect(socket, at("10.0.0.9:80"))),
-            libc::EHOSTUNREACH
-        );
+        let far = net.connect(socket, at("11.0.0.9:80"));
+        assert_eq!(number(far), libc::ENETUNREACH);
     }
     let v6 = net.tcp_socket(a, true);
     assert_eq!(

@@ -7,10 +7,14 @@
 #![cfg(target_os = "linux")]
 #![allow(unsafe_code)]
 
+#[path = "files/checks.rs"]
+mod checks;
 #[path = "files/data.rs"]
 mod data;
 #[path = "files/names.rs"]
 mod names;
+#[path = "files/paths.rs"]
+mod paths;
 #[path = "files/random.rs"]
 mod random;
 #[path = "files/trace.rs"]
@@ -77,6 +81,13 @@ fn compare(program: fn(&Path, &mut Trace)) {
     assert_eq!(simulated, real, "simulated, and real");
 }
 
+/// musl's limits are the same for each path.
+#[cfg(target_env = "gnu")]
+#[test]
+fn limits_without_a_file() {
+    compare(paths::limits_without_a_file);
+}
+
 /// Makes a test of each program.
 macro_rules! tests {
     ($($module:ident: $($name:ident)*;)*) => {
@@ -90,6 +101,10 @@ macro_rules! tests {
 }
 
 tests! {
+    checks:
+        locks_of_ranges_are_checked wrong_arguments_are_refused places_and_flags_in_one_call
+        calls_by_number_and_hints a_file_without_a_name_gets_one
+        a_file_may_get_a_name_whoever_opened_it open_files_are_opened_once_more;
     names:
         folders_are_made_and_removed files_are_opened_in_all_modes links_are_followed
         renames_replace_what_they_may hard_links_share_a_file removed_files_stay_open
@@ -97,7 +112,7 @@ tests! {
         folders_are_listed places_in_a_folder_are_found_again paths_become_real
         permissions_and_times_are_kept exclusive_and_temporary_files
         descriptors_of_folders_are_beginnings renames_with_flags access_is_asked_for
-        everything_is_removed;
+        everything_is_removed a_slash_follows_no_link_whose_name_is_changed;
     data:
         reads_and_writes_move_the_position appends_go_to_the_end positions_can_be_named
         lengths_are_set holes_are_zeros places_are_sought wrong_modes_are_refused
@@ -105,4 +120,8 @@ tests! {
         files_are_copied copies_that_fail_read_nothing locks_exclude_others
         folders_are_no_files space_is_reserved syncs_are_answered flags_are_told
         files_are_always_ready;
+    paths:
+        a_path_is_no_open_file flags_of_an_open_exclude_each_other
+        flags_of_calls_with_a_path_are_checked lengths_and_times_of_paths_are_checked
+        files_are_made_without_an_open keys_are_those_of_the_file ranges_are_checked;
 }

@@ -1,10 +1,14 @@
 //! Crashes without destructors, slow hosts, and clocks that jump and drift; and hosts and faults
 //! that are added while the simulation runs.
 #![cfg(target_os = "linux")]
+#![allow(unsafe_code)]
 
 use std::{
     cell::{Cell, RefCell},
-    fs, io,
+    fs,
+    future::pending,
+    io,
+    os::fd::{FromRawFd, OwnedFd},
     rc::Rc,
     time::{Duration, Instant, SystemTime},
 };
@@ -12,7 +16,7 @@ use std::{
 use ws::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream, UdpSocket},
-    time::sleep,
+    time::{sleep, timeout},
 };
 use ws_sim::{Sim, millis, secs};
 
@@ -95,6 +99,90 @@ fn a_host_may_crash_hard_before_its_first_step() {
     assert_eq!(dropped.get(), 1, "it is dropped with the run");
 }
 
+/// Its destructor asks for a file and for a thread.
+struct Reaches(Rc<RefCell<Vec<(io::ErrorKind, bool)>>>);
+
+impl Drop for Reaches {
+    fn drop(&mut self) {
+        let file = fs::write("of a destructor", "x").unwrap_err();
+        let thread = std::thread::Builder::new().spawn(|| ());
+        self.0.borrow_mut().push((file.kind(), thread.is_ok()));
+    }
+}
+
+#[test]
+fn a_program_that_never_began_is_dropped_in_its_host() {
+    let seen = Rc::new(RefCell::new(Vec::new()));
+    let eio = io::Error::from_raw_os_error(libc::EIO).kind();
+    let crashes: [fn(&Sim); 2] = [|sim| sim.crash("victim"), |sim| sim.crash_hard("victim")];
+    for crash in crashes {
+        let sim = Sim::new(1);
+        let reaches = Reaches(seen.clone());
+        sim.client("victim", async move { drop(reaches) });
+        crash(&sim);
+        let _ = sim.begin().advance(secs(1));
+        assert_eq!(seen.take(), [(eio, false)]);
+    }
+    // They are added just before the run ends.
+    let sim = Sim::new(1);
+    let (in_client, reaches) = (sim.clone(), seen.clone());
+    sim.client("client", async move {
+        let of_client = Reaches(reaches.clone());
+        in_client.client("late", async move { drop(of_client) });
+        let of_host = Reaches(reaches);
+        in_client.host("later", move || {
+            let _ = &of_host;
+            pending::<()>()
+        });
+        panic!("planted");
+    });
+    sim.try_run().unwrap_err();
+    assert_eq!(seen.take(), [(eio, false); 2]);
+}
+
+/// A program that sets a timer, and waits for ever.
+async fn sets_a_timer() {
+    let second = libc::timespec {
+        tv_sec: 1,
+        tv_nsec: 0,
+    };
+    let every_second = libc::itimerspec {
+        it_interval: second,
+        it_value: second,
+    };
+    // SAFETY: the times are valid.
+    let _timer = unsafe {
+        let timer = libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_NONBLOCK);
+        let no_old = std::ptr::null_mut();
+        assert_eq!(
+            libc::timerfd_settime(timer, 0, &raw const every_second, no_old),
+            0
+        );
+        OwnedFd::from_raw_fd(timer)
+    };
+    std::future::pending().await
+}
+
+#[test]
+fn a_timer_rings_no_more_when_its_host_is_gone() {
+    let gone: [fn(&Sim); 3] = [
+        |sim| sim.crash("server"),
+        |sim| sim.crash_hard("server"),
+        |sim| sim.signal("server", libc::SIGKILL),
+    ];
+    for is_gone in gone {
+        let sim = Sim::new(1);
+        sim.host("server", sets_a_timer);
+        sim.client("client", std::future::pending::<()>());
+        sim.after(millis(1_500), is_gone);
+        // The timers of a host whose clock is set are set anew.
+        sim.after(secs(3), |sim| sim.jump("server", secs(10)));
+        let failure = sim.try_run().unwrap_err().to_string();
+        assert!(failure.starts_with("nothing can go on"), "{failure}");
+        assert_eq!(sim.elapsed(), secs(3));
+    }
+}
+
 #[test]
 fn hard_crashes_open_no_descriptor_of_the_system() {
     let open = || fs::read_dir("/proc/self/fd").unwrap().count();
@@ -165,6 +253,137 @@ fn what_a_slow_host_sends_leaves_at_the_end_of_the_step() {
         socket.send_to(b"x", "fast:9").await.unwrap();
     });
     sim.slow("slow", millis(10));
+    sim.try_run().unwrap();
+}
+
+#[test]
+fn what_a_host_sends_after_it_becomes_slow_leaves_at_the_end_of_the_step() {
+    let sim = Sim::new(1);
+    sim.host("slow", || async {
+        let socket = UdpSocket::bind("0.0.0.0:1").await?;
+        sleep(secs(10)).await;
+        socket.send_to(b"x", "client:1").await?;
+        io::Result::Ok(())
+    });
+    sim.client("client", async {
+        let socket = UdpSocket::bind("0.0.0.0:1").await?;
+        let begin = Instant::now();
+        socket.recv_from(&mut [0]).await?;
+        let took = begin.elapsed();
+        // Three steps: the sleep ends, the name is found, and it sends.
+        assert!(took >= secs(16), "{took:?}");
+        io::Result::Ok(())
+    });
+    sim.after(secs(9), |sim| sim.slow("slow", secs(2)));
+    sim.try_run().unwrap();
+}
+
+/// A slow host sends one byte by UDP and one by TCP, in one step. Gives when a client gets each of
+/// them, and when it sees the end of the stream. `what` happens at `at`.
+fn sent_by_a_slow_host(at: Duration, what: fn(&Sim)) -> [Option<Duration>; 3] {
+    let sim = Sim::new(1);
+    sim.host("slow", || async {
+        let mut stream = TcpStream::connect("client:1").await?;
+        let socket = UdpSocket::bind("0.0.0.0:1").await?;
+        socket.connect("client:1").await?;
+        sleep(secs(20)).await;
+        socket.send(b"x").await?;
+        stream.write_all(b"x").await?;
+        drop((stream, socket));
+        io::Result::Ok(())
+    });
+    let seen = Rc::new(Cell::new([None; 3]));
+    let (sees, clock) = (seen.clone(), sim.clone());
+    sim.client("client", async move {
+        let note = move |place: usize| {
+            let mut all = sees.get();
+            all[place] = Some(clock.elapsed());
+            sees.set(all);
+        };
+        let of_datagrams = note.clone();
+        let socket = UdpSocket::bind("0.0.0.0:1").await?;
+        drop(ws::spawn_local(async move {
+            if socket.recv_from(&mut [0]).await.is_ok() {
+                of_datagrams(0);
+            }
+        }));
+        let of_stream = async {
+            let listener = TcpListener::bind("0.0.0.0:1").await?;
+            let (mut stream, _) = listener.accept().await?;
+            if stream.read(&mut [0]).await? == 1 {
+                note(1);
+                assert_eq!(stream.read(&mut [0]).await?, 0);
+            }
+            note(2);
+            pending::<io::Result<()>>().await
+        };
+        timeout(secs(60), of_stream).await.unwrap_or(Ok(()))
+    });
+    sim.slow("slow", secs(2));
+    sim.after(at, what);
+    sim.try_run().unwrap();
+    seen.get()
+}
+
+#[test]
+fn a_slow_step_that_is_cut_off_sends_nothing() {
+    let [datagram, byte, end] = sent_by_a_slow_host(secs(1), |_| ());
+    let at = datagram.unwrap();
+    assert!(byte == Some(at) && end >= byte, "{at:?} {byte:?} {end:?}");
+    let middle = at - secs(1);
+    let soon = at - millis(900);
+    let killed = sent_by_a_slow_host(middle, |sim| sim.signal("slow", libc::SIGKILL));
+    assert_eq!((killed[0], killed[1]), (None, None));
+    assert!(killed[2].unwrap() < soon, "{killed:?}");
+    let crashed = sent_by_a_slow_host(middle, |sim| sim.crash("slow"));
+    assert_eq!(crashed, [None; 3]);
+    let paused = sent_by_a_slow_host(middle, |sim| {
+        sim.pause("slow");
+        sim.after(secs(5), |sim| sim.resume("slow"));
+    });
+    let later = Some(middle + secs(5) + Duration::from_micros(100));
+    assert_eq!((paused[0], paused[1]), (later, later));
+    // It goes on before its step would have ended.
+    let soon = sent_by_a_slow_host(middle, |sim| {
+        sim.signal("slow", libc::SIGSTOP);
+        sim.after(millis(100), |sim| sim.signal("slow", libc::SIGCONT));
+    });
+    assert_eq!(soon, [datagram, byte, end]);
+    let killed = sent_by_a_slow_host(middle, |sim| {
+        sim.pause("slow");
+        sim.after(millis(50), |sim| sim.signal("slow", libc::SIGKILL));
+    });
+    assert_eq!((killed[0], killed[1]), (None, None));
+}
+
+#[test]
+fn a_paused_host_runs_no_task_that_was_ready() {
+    let runs = Rc::new(Cell::new(0));
+    let counts = runs.clone();
+    let sim = Sim::new(1);
+    sim.host("busy", move || {
+        for _ in 0..50 {
+            let counts = counts.clone();
+            ws::spawn_local(async move {
+                for _ in 0..1_000 {
+                    counts.set(counts.get() + 1);
+                    ws::task::yield_now().await;
+                }
+            });
+        }
+        std::future::pending::<()>()
+    });
+    let faults = sim.clone();
+    sim.client("client", async move {
+        while runs.get() < 100 {
+            ws::task::yield_now().await;
+        }
+        faults.pause("busy");
+        ws::task::yield_now().await;
+        let before = runs.get();
+        sleep(secs(1)).await;
+        assert_eq!(runs.get(), before);
+    });
     sim.try_run().unwrap();
 }
 

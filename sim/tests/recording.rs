@@ -176,7 +176,7 @@ fn a_seed_that_fails_tells_its_faults_and_the_last_events() {
         assert!(told.contains(line), "{line}: {text}");
     }
     let end = "\nseed: 3\n\nreplay it:\nWS_SEED=3 cargo test \
-               a_seed_that_fails_tells_its_faults_and_the_last_events";
+               a_seed_that_fails_tells_its_faults_and_the_last_events -- --exact";
     assert!(text.ends_with(end), "{text}");
 }
 
@@ -195,7 +195,7 @@ fn what_becomes_of_a_message_is_told() {
     for line in [
         " s  asked server:7 for a connection\n",
         " s  was asked by client:",
-        " s  lost in a partition: what took the connection of client:",
+        " s  lost in a partition: the answer to the request of client:",
         " s  heard that server:7 took the connection\n",
         " s  mark \"asks\", by task \"main\"\n",
         " s  sent 1 byte to server:7\n",
@@ -203,6 +203,41 @@ fn what_becomes_of_a_message_is_told() {
         " s  sent the end of the stream to server:7\n",
     ] {
         assert!(text.contains(line), "{line}: {text}");
+    }
+}
+
+#[test]
+fn what_is_lost_is_named() {
+    let lost = [
+        "a datagram of 1 byte to server:9",
+        "2 bytes to server:7",
+        "the end of the stream to server:7",
+        "the request for a connection to server:7",
+    ];
+    for (case, what) in lost.into_iter().enumerate() {
+        let sim = Sim::builder().recording(true).build();
+        sim.host("server", server);
+        let cuts = sim.clone();
+        sim.client("client", async move {
+            let socket = UdpSocket::bind("0.0.0.0:1").await?;
+            let mut stream = TcpStream::connect("10.0.0.1:7").await?;
+            cuts.partition(["client"], ["server"]);
+            match case {
+                0 => drop(socket.send_to(b"x", "10.0.0.1:9").await?),
+                1 => stream.write_all(b"xy").await?,
+                2 => drop(stream),
+                _ => {
+                    let asks = TcpStream::connect("10.0.0.1:7");
+                    let asked = timeout(Duration::from_millis(10), asks).await;
+                    assert!(asked.is_err());
+                }
+            }
+            io::Result::Ok(())
+        });
+        sim.try_run().unwrap();
+        let text = sim.recording().unwrap().to_string();
+        let line = format!(" s  lost in a partition: {what}\n");
+        assert!(text.contains(&line), "{line}: {text}");
     }
 }
 
@@ -313,6 +348,44 @@ fn what_a_test_finds_after_its_run_is_told_with_the_run() {
     assert!(text.starts_with("seed 0: planted\n"), "{text}");
     assert!(text.contains("the last events:\n"), "{text}");
     let end = "WS_SEED=0 WS_FAULTS=none cargo test \
-               what_a_test_finds_after_its_run_is_told_with_the_run";
+               what_a_test_finds_after_its_run_is_told_with_the_run -- --exact";
     assert!(text.ends_with(end), "{text}");
+}
+
+#[test]
+fn what_is_done_to_a_disk_is_told() {
+    let sim = Sim::builder().recording(true).build();
+    sim.client("host", async {
+        fs::create_dir("d")?;
+        let mut file = fs::File::create("d/new")?;
+        io::Write::write_all(&mut file, b"hello")?;
+        io::Write::write_all(&mut file, b"!")?;
+        file.sync_all()?;
+        fs::rename("d/new", "d/it")?;
+        file.set_len(3)?;
+        fs::File::open("d")?.sync_all()?;
+        fs::remove_file("d/it")?;
+        file.sync_data()
+    });
+    // What the test does itself is not the host's.
+    sim.disk("host").write("of the test", "x").unwrap();
+    sim.try_run().unwrap();
+    let text = sim.recording().unwrap().to_string();
+    let lines = text.lines().filter_map(|line| line.split_once(" s  "));
+    let told: Vec<_> = lines.map(|(_, text)| text).collect();
+    let wanted = [
+        "created /home/host/d/new",
+        "wrote 5 bytes at 0 to /home/host/d/new",
+        "wrote 1 byte at 5 to /home/host/d/new",
+        "synced /home/host/d/new",
+        "renamed /home/host/d/new to /home/host/d/it",
+        "set the length of /home/host/d/it to 3",
+        "synced /home/host/d",
+        "removed /home/host/d/it",
+        "synced a file without a name",
+    ];
+    assert!(
+        told.windows(wanted.len()).any(|all| all == wanted),
+        "{text}"
+    );
 }

@@ -351,18 +351,123 @@ fn random_bytes_by_the_number_of_the_call_are_the_seeds() {
     assert_eq!(first, bytes());
 }
 
-// A descriptor that outlives its run is closed by its owner, at any time and on any thread.
+unsafe extern "C" {
+    fn get_nprocs() -> c_int;
+    fn get_nprocs_conf() -> c_int;
+    fn get_phys_pages() -> libc::c_long;
+    fn get_avphys_pages() -> libc::c_long;
+}
+
+/// What libc tells of the memory, the load, and the time since the machine was started.
+fn machine() -> (libc::sysinfo, [f64; 3], [libc::c_long; 4]) {
+    // SAFETY: plain data.
+    let mut about: [libc::sysinfo; 2] = unsafe { std::mem::zeroed() };
+    let mut loads = [9.0; 3];
+    // SAFETY: there is room for each answer.
+    unsafe {
+        assert_eq!(libc::sysinfo(&raw mut about[0]), 0);
+        assert_eq!(libc::syscall(libc::SYS_sysinfo, &raw mut about[1]), 0);
+        assert_eq!(libc::getloadavg(loads.as_mut_ptr(), 9), 3);
+        let page = libc::sysconf(libc::_SC_PAGESIZE);
+        let pages = [
+            get_phys_pages(),
+            get_avphys_pages(),
+            libc::sysconf(libc::_SC_PHYS_PAGES),
+            libc::sysconf(libc::_SC_AVPHYS_PAGES),
+        ];
+        assert_eq!(about[0].totalram, about[1].totalram);
+        (about[0], loads, pages.map(|pages| pages * page))
+    }
+}
+
 #[test]
-fn simulations_of_two_threads_have_other_numbers() {
-    let number = || {
-        let (send, receive) = std::sync::mpsc::channel();
-        in_host(async move || {
-            let socket = UdpSocket::bind("0.0.0.0:7").unwrap();
-            send.send(socket.as_raw_fd()).unwrap();
+fn a_host_has_the_same_memory_and_no_load() {
+    let sim = Sim::new(1);
+    sim.client("client", async {
+        let (about, loads, [total, free, same_total, same_free]) = machine();
+        assert_eq!((total, free), (same_total, same_free));
+        let unit = u64::from(about.mem_unit);
+        assert_eq!(total as u64, about.totalram * unit);
+        assert_eq!(free as u64, about.freeram * unit);
+        assert_eq!((total, free), (8 << 30, 4 << 30));
+        assert_eq!((loads, about.loads), ([0.0; 3], [0; 3]));
+        // SAFETY: plain data.
+        let mut shown: libc::timespec = unsafe { std::mem::zeroed() };
+        // SAFETY: there is room for it.
+        unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &raw mut shown) };
+        let uptime = i128::from(about.uptime);
+        let seconds = i128::from(shown.tv_sec) + i128::from(shown.tv_nsec > 0);
+        assert_eq!(uptime, seconds);
+        ws::time::sleep(Duration::from_secs(90)).await;
+        assert_eq!(i128::from(machine().0.uptime), uptime + 90);
+    });
+    sim.try_run().unwrap();
+    assert_ne!(machine().2[0], 0, "the machine's are as before");
+}
+
+#[test]
+fn a_host_has_as_many_cpus_as_workers() {
+    for workers in [1, 3, 70] {
+        let sim = Sim::builder().workers(workers).build();
+        sim.client("client", async move {
+            let counted = std::thread::available_parallelism().unwrap().get();
+            assert_eq!(counted, workers);
+            // SAFETY: it takes no pointers.
+            let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
+            assert_eq!(online, workers as libc::c_long);
+            // SAFETY: these take no pointers.
+            let others = unsafe { [get_nprocs(), get_nprocs_conf(), libc::sched_getcpu()] };
+            assert_eq!(others, [workers as c_int, workers as c_int, 0]);
+            let (mut cpu, mut node) = (9_u32, 9_u32);
+            // SAFETY: both numbers are valid for writes.
+            let done = unsafe { libc::syscall(libc::SYS_getcpu, &raw mut cpu, &raw mut node) };
+            assert_eq!((done, cpu, node), (0, 0, 0));
+            // SAFETY: it takes no pointers.
+            let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+            assert!(page >= 4096, "{page}");
         });
-        receive.recv().unwrap()
+        sim.try_run().unwrap();
+    }
+    let machine = std::thread::available_parallelism().unwrap().get();
+    // SAFETY: it takes no pointers.
+    let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
+    assert!(machine <= online as usize, "the machine's are as before");
+}
+
+#[test]
+fn the_clocks_of_c_are_those_of_rust() {
+    unsafe extern "C" {
+        fn timespec_get(out: *mut libc::timespec, base: c_int) -> c_int;
+        fn arc4random() -> u32;
+    }
+    let drawn = |seed| {
+        let drawn = std::rc::Rc::new(std::cell::Cell::new(0));
+        let told = drawn.clone();
+        let sim = Sim::new(seed);
+        sim.client("client", async move {
+            sleep(Duration::from_millis(1_500)).await;
+            let calendar = std::time::SystemTime::now()
+                .duration_since(std::time::UNIX_EPOCH)
+                .unwrap();
+            let mut spec = libc::timespec {
+                tv_sec: 0,
+                tv_nsec: 0,
+            };
+            let mut seconds = 0;
+            // SAFETY: the pointers are valid for a write.
+            let answers = unsafe { (libc::time(&raw mut seconds), timespec_get(&raw mut spec, 1)) };
+            assert_eq!(answers, (seconds, 1));
+            assert_eq!(seconds as u64, calendar.as_secs());
+            assert_eq!(
+                (spec.tv_sec as u64, spec.tv_nsec as u32),
+                (calendar.as_secs(), calendar.subsec_nanos())
+            );
+            // SAFETY: it takes no pointers.
+            told.set(unsafe { arc4random() });
+        });
+        sim.try_run().unwrap();
+        drawn.get()
     };
-    let one = std::thread::spawn(number).join().unwrap();
-    let another = std::thread::spawn(number).join().unwrap();
-    assert_ne!(one, another);
+    assert_eq!(drawn(1), drawn(1));
+    assert_ne!(drawn(1), drawn(2));
 }

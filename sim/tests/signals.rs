@@ -1,7 +1,15 @@
 //! Signals of hosts, and the child processes that they do not have.
 #![cfg(target_os = "linux")]
+#![allow(unsafe_code)]
 
-use std::{cell::RefCell, io, rc::Rc, time::Duration};
+use std::{
+    cell::{Cell, RefCell},
+    fs,
+    future::pending,
+    io::{self, Write},
+    rc::Rc,
+    time::Duration,
+};
 
 use ws::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -9,7 +17,7 @@ use ws::{
     signal::unix::{SignalKind, signal},
     time::{Instant, sleep, timeout},
 };
-use ws_sim::Sim;
+use ws_sim::{DiskFaults, Sim, secs};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -128,8 +136,8 @@ fn the_kernel_of_a_program_that_ends_goes_on() {
     sim.try_run().unwrap();
 }
 
-#[test]
-fn a_host_that_stands_still_hears_of_it_when_it_goes_on() {
+/// A server whose client sees its end after so many seconds.
+fn server_that_ends_after(seconds: u64) -> Sim {
     let sim = Sim::new(1);
     sim.host("server", || async {
         let listener = TcpListener::bind("0.0.0.0:7").await?;
@@ -137,16 +145,104 @@ fn a_host_that_stands_still_hears_of_it_when_it_goes_on() {
         sleep(3600 * SECOND).await;
         io::Result::Ok(())
     });
-    sim.client("client", async {
+    sim.client("client", async move {
         let begin = Instant::now();
         let mut stream = TcpStream::connect("server:7").await?;
         stream.read_to_end(&mut Vec::new()).await?;
-        assert_eq!(begin.elapsed().as_secs(), 5);
+        assert_eq!(begin.elapsed().as_secs(), seconds);
         io::Result::Ok(())
     });
+    sim
+}
+
+#[test]
+fn a_host_that_stands_still_hears_of_it_when_it_goes_on() {
+    let sim = server_that_ends_after(5);
     sim.after(SECOND, |sim| sim.signal("server", libc::SIGTSTP));
     sim.after(2 * SECOND, |sim| sim.signal("server", libc::SIGTERM));
     sim.after(5 * SECOND, |sim| sim.signal("server", libc::SIGCONT));
+    sim.try_run().unwrap();
+}
+
+#[test]
+fn a_host_that_stands_still_is_killed_at_once() {
+    let sim = server_that_ends_after(2);
+    sim.after(SECOND, |sim| sim.pause("server"));
+    sim.after(2 * SECOND, |sim| sim.signal("server", libc::SIGKILL));
+    sim.after(5 * SECOND, |sim| sim.resume("server"));
+    sim.try_run().unwrap();
+}
+
+/// A server that is sent `SIGKILL` after a second, and restarts after two. Its program begins
+/// twice.
+fn runs_again_after_a_kill(disk: DiskFaults, program: impl AsyncFn() -> io::Result<()> + 'static) {
+    let sim = Sim::new(1);
+    let (program, begins) = (Rc::new(program), Rc::new(Cell::new(0)));
+    let counted = begins.clone();
+    sim.host("server", move || {
+        counted.set(counted.get() + 1);
+        let program = program.clone();
+        async move { program().await }
+    });
+    sim.client("client", async { sleep(secs(3)).await });
+    sim.set_disk("server", disk);
+    sim.after(secs(1), |sim| sim.signal("server", libc::SIGKILL));
+    sim.after(secs(2), |sim| sim.restart("server"));
+    sim.try_run().unwrap();
+    assert_eq!(begins.get(), 2);
+}
+
+#[test]
+fn a_program_begins_with_a_folder_and_a_umask_of_its_own_after_a_kill() {
+    runs_again_after_a_kill(DiskFaults::default(), async || {
+        assert_eq!(std::env::current_dir()?.to_str(), Some("/home/host"));
+        fs::create_dir_all("sub")?;
+        std::env::set_current_dir("sub")?;
+        // SAFETY: it takes no pointer.
+        assert_eq!(unsafe { libc::umask(0o77) }, 0o22);
+        pending().await
+    });
+}
+
+#[test]
+fn a_kill_closes_files_that_nothing_else_closes() {
+    let disk = DiskFaults {
+        capacity: Some(8192),
+        ..DiskFaults::default()
+    };
+    runs_again_after_a_kill(disk, async || {
+        let locked = fs::File::create("locked")?;
+        locked.try_lock()?;
+        let mut removed = fs::File::create("removed")?;
+        fs::remove_file("removed")?;
+        removed.write_all(&[1; 8192])?;
+        // As descriptors in a static.
+        std::mem::forget((locked, removed));
+        pending().await
+    });
+}
+
+#[test]
+fn a_signal_of_the_life_before_does_not_end_the_next_one() {
+    let sim = Sim::new(1);
+    sim.host("server", || async {
+        let listener = TcpListener::bind("0.0.0.0:7").await?;
+        let (mut peer, _) = listener.accept().await?;
+        peer.write_all(b"x").await
+    });
+    sim.client("client", async {
+        sleep(9 * SECOND).await;
+        let mut stream = TcpStream::connect("server:7").await?;
+        stream.read_exact(&mut [0]).await
+    });
+    sim.after(SECOND, |sim| sim.pause("server"));
+    sim.after(2 * SECOND, |sim| sim.signal("server", libc::SIGTERM));
+    sim.after(3 * SECOND, |sim| {
+        sim.crash("server");
+        sim.restart("server");
+    });
+    sim.after(4 * SECOND, |sim| sim.pause("server"));
+    sim.after(5 * SECOND, |sim| sim.resume("server"));
     sim.try_run().unwrap();
 }
 

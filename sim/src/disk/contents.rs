@@ -206,13 +206,18 @@ impl Contents {
 
     /// Fills a range with zeros, and gives whole pages of it back.
     pub(super) fn punch(&mut self, at: u64, len: u64, now: u64, dice: &mut Dice) {
-        self.dirty_since.get_or_insert(now);
         let end = (at + len).min(self.len.next_multiple_of(PAGE as u64));
-        self.zero(at, end.saturating_sub(at), dice);
+        self.clear(at, end.saturating_sub(at), now, dice);
         let whole = at.div_ceil(PAGE as u64)..end / PAGE as u64;
         if !whole.is_empty() {
             self.pages.retain(|page, _| !whole.contains(page));
         }
+    }
+
+    /// Fills a range with zeros, and keeps its pages.
+    pub(super) fn clear(&mut self, at: u64, len: u64, now: u64, dice: &mut Dice) {
+        self.dirty_since.get_or_insert(now);
+        self.zero(at, len, dice);
     }
 
     fn zero(&mut self, at: u64, len: u64, dice: &mut Dice) {

@@ -63,7 +63,10 @@ impl Store {
         self.faults
     }
 
+    #[track_caller]
     pub(crate) fn set_faults(&mut self, faults: DiskFaults) {
+        faults.latency.check();
+        faults.sync_latency.check();
         self.faults = faults;
     }
 

@@ -5,7 +5,7 @@ use std::io;
 use libc::c_int;
 
 use super::{
-    contents::PAGE,
+    contents::{Contents, PAGE},
     open::{Open, is_special},
     store::{Kind, NodeId, ROOT, Store, Times},
     walk::{Found, Here, Last},
@@ -45,6 +45,16 @@ impl About {
     }
 }
 
+/// The pages of a disk.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Space {
+    pub(crate) blocks: u64,
+    pub(crate) free: u64,
+}
+
+/// Pages that a disk without an end tells: a tebibyte.
+const ENDLESS: u64 = 1 << 28;
+
 /// An entry of a folder: its node, its type as of `stat`, and its name.
 pub(crate) type Entry = (u64, u32, Vec<u8>);
 
@@ -65,20 +75,29 @@ impl Store {
         Ok(found)
     }
 
-    /// A path that something is changed at: `EROFS` if it is the system's.
-    fn own(&mut self, start: NodeId, path: &[u8], follow: bool) -> io::Result<Here> {
+    /// The name that a path ends with, and that is changed: `EROFS` if it is the system's.
+    fn own(&mut self, start: NodeId, path: &[u8]) -> io::Result<Here> {
         self.takes_time(self.faults.latency);
-        match self.walk(start, path, follow)? {
+        match self.walk_to_name(start, path, false)? {
             Found::Here(here) => Ok(here),
             Found::System(_) => Err(os(libc::EROFS)),
         }
     }
 
+    /// The node that a path leads to, and that is changed.
+    fn own_node(&mut self, start: NodeId, path: &[u8], follow: bool) -> io::Result<NodeId> {
+        self.takes_time(self.faults.latency);
+        match self.walk(start, path, follow)? {
+            Found::Here(here) => here.node(),
+            Found::System(_) => Err(os(libc::EROFS)),
+        }
+    }
+
     pub(crate) fn make_folder(&mut self, start: NodeId, path: &[u8], mode: u32) -> io::Result<()> {
-        let here = self.own(start, path, false)?;
+        let here = self.own(start, path)?;
         let name = here.new_name()?;
         self.is_linked(here.folder)?;
-        let node = self.add(Self::folder(here.folder), mode);
+        let node = self.add(Self::folder(here.folder), mode & !self.umask);
         self.change(vec![(here.folder, name, Some(node))]);
         Ok(())
     }
@@ -97,7 +116,7 @@ impl Store {
     }
 
     pub(crate) fn remove_folder(&mut self, start: NodeId, path: &[u8]) -> io::Result<()> {
-        let here = self.own(start, path, false)?;
+        let here = self.own(start, path)?;
         let name = match here.last {
             Last::Name(name) => name,
             Last::Dot => return Err(os(libc::EINVAL)),
@@ -113,10 +132,11 @@ impl Store {
     }
 
     pub(crate) fn unlink(&mut self, start: NodeId, path: &[u8]) -> io::Result<()> {
-        let here = self.own(start, path, false)?;
+        let here = self.own(start, path)?;
         let node = here.node()?;
         match (here.last, &self.node(node).kind) {
             (_, Kind::Folder(_)) => Err(os(libc::EISDIR)),
+            _ if here.is_folder => Err(os(libc::ENOTDIR)),
             (Last::Name(name), _) => {
                 self.change(vec![(here.folder, name, None)]);
                 Ok(())
@@ -150,17 +170,26 @@ impl Store {
             libc::RENAME_EXCHANGE => (false, true),
             _ => return Err(os(libc::EINVAL)),
         };
-        let from = self.own(from_start, from, false)?;
-        let to = match self.walk(to_start, to, false)? {
+        let from = self.own(from_start, from)?;
+        let to = match self.walk_to_name(to_start, to, false)? {
             Found::Here(to) => to,
             Found::System(_) => return Err(os(libc::EXDEV)),
         };
-        if is_special(&from.last) || is_special(&to.last) {
-            return Err(os(if keeps { libc::EEXIST } else { libc::EBUSY }));
+        match (is_special(&from.last), is_special(&to.last)) {
+            (false, true) if keeps => return Err(os(libc::EEXIST)),
+            (false, false) => {}
+            _ => return Err(os(libc::EBUSY)),
         }
         let node = from.node()?;
         let is_folder = self.names(node).is_ok();
-        if !is_folder && to.is_folder {
+        match to.node {
+            Some(_) if keeps => return Err(os(libc::EEXIST)),
+            None if swaps => return Err(os(libc::ENOENT)),
+            _ => {}
+        }
+        let is_other_folder = to.node.is_some_and(|other| self.names(other).is_ok());
+        let asks = from.is_folder || to.is_folder && !swaps;
+        if !is_folder && asks || swaps && to.is_folder && !is_other_folder {
             return Err(os(libc::ENOTDIR));
         }
         if is_folder && self.is_within(node, to.folder) {
@@ -168,8 +197,6 @@ impl Store {
         }
         self.is_linked(to.folder)?;
         match to.node {
-            Some(_) if keeps => return Err(os(libc::EEXIST)),
-            None if swaps => return Err(os(libc::ENOENT)),
             Some(other) if other == node => return Ok(()),
             Some(other) if swaps && self.is_within(other, from.folder) => {
                 return Err(os(libc::EINVAL));
@@ -205,9 +232,18 @@ impl Store {
         (to_start, to): (NodeId, &[u8]),
         follow: bool,
     ) -> io::Result<()> {
-        let from = self.own(from_start, from, follow)?;
-        let node = from.node()?;
-        let to = match self.walk(to_start, to, false)? {
+        let node = self.own_node(from_start, from, follow)?;
+        self.link_node(node, to_start, to)
+    }
+
+    /// Gives a node one more name.
+    pub(crate) fn link_node(
+        &mut self,
+        node: NodeId,
+        to_start: NodeId,
+        to: &[u8],
+    ) -> io::Result<()> {
+        let to = match self.walk_to_name(to_start, to, false)? {
             Found::Here(to) => to,
             Found::System(_) => return Err(os(libc::EXDEV)),
         };
@@ -219,6 +255,7 @@ impl Store {
             return Err(os(libc::EPERM));
         }
         self.is_linked(to.folder)?;
+        self.node_mut(node).awaits_name = false;
         self.change(vec![(to.folder, name, Some(node))]);
         Ok(())
     }
@@ -227,7 +264,7 @@ impl Store {
         if target.is_empty() {
             return Err(os(libc::ENOENT));
         }
-        let here = self.own(start, path, false)?;
+        let here = self.own(start, path)?;
         if here.is_folder && here.node.is_none() {
             return Err(os(libc::ENOENT));
         }
@@ -238,9 +275,32 @@ impl Store {
         Ok(())
     }
 
+    /// Makes an empty file, or the file of a socket that is nowhere.
+    pub(crate) fn make_file(
+        &mut self,
+        start: NodeId,
+        path: &[u8],
+        mode: u32,
+        is_socket: bool,
+    ) -> io::Result<()> {
+        let here = self.own(start, path)?;
+        if here.is_folder && here.node.is_none() {
+            return Err(os(libc::ENOENT));
+        }
+        let name = here.new_name()?;
+        self.is_linked(here.folder)?;
+        let kind = match is_socket {
+            true => Kind::Socket,
+            false => Kind::File(Contents::default()),
+        };
+        let node = self.add(kind, mode & !self.umask);
+        self.change(vec![(here.folder, name, Some(node))]);
+        Ok(())
+    }
+
     /// Makes the node of a Unix socket. `EADDRINUSE` if something has the path. It takes no time.
     pub(crate) fn make_socket(&mut self, path: &[u8]) -> io::Result<NodeId> {
-        let here = match self.walk(self.current, path, false)? {
+        let here = match self.walk_to_name(self.current, path, false)? {
             Found::Here(here) => here,
             Found::System(_) => return Err(os(libc::EROFS)),
         };
@@ -249,7 +309,7 @@ impl Store {
         }
         let name = here.new_name().map_err(|_| os(libc::EADDRINUSE))?;
         self.is_linked(here.folder)?;
-        let node = self.add(Kind::Socket, 0o755);
+        let node = self.add(Kind::Socket, 0o777 & !self.umask);
         self.change(vec![(here.folder, name, Some(node))]);
         Ok(node)
     }
@@ -273,6 +333,18 @@ impl Store {
             }
         }
         Err(os(libc::ECONNREFUSED))
+    }
+
+    /// Sets the umask. Answers the one before.
+    pub(crate) fn set_umask(&mut self, mask: u32) -> u32 {
+        std::mem::replace(&mut self.umask, mask & 0o777)
+    }
+
+    pub(crate) fn space(&self) -> Space {
+        let capacity = self.faults.capacity;
+        let blocks = capacity.map_or(ENDLESS, |bytes| bytes / PAGE as u64);
+        let free = blocks.saturating_sub(self.used);
+        Space { blocks, free }
     }
 
     pub(crate) fn target(&self, node: NodeId) -> io::Result<&[u8]> {
@@ -383,7 +455,7 @@ impl Store {
     }
 
     pub(crate) fn truncate(&mut self, start: NodeId, path: &[u8], len: i64) -> io::Result<()> {
-        let node = self.own(start, path, true)?.node()?;
+        let node = self.own_node(start, path, true)?;
         self.set_len_of(node, len)
     }
 

@@ -9,7 +9,7 @@ use super::{
     store::{Kind, NodeId, Store},
     walk::{Found, Last},
 };
-use crate::error::os;
+use crate::{error::os, network as words};
 
 /// An open file or folder.
 #[derive(Debug)]
@@ -17,8 +17,9 @@ pub(crate) struct Open {
     pub(super) node: NodeId,
     /// Its own number, for locks.
     pub(super) id: u64,
-    crashes: u64,
-    at: u64,
+    /// Programs that had ended when it was opened.
+    ended: u64,
+    pub(super) at: u64,
     pub(crate) flags: c_int,
 }
 
@@ -50,18 +51,23 @@ pub(crate) enum Seek {
 
 impl Open {
     pub(crate) fn reads(&self) -> bool {
-        self.flags & libc::O_ACCMODE != libc::O_WRONLY && self.flags & libc::O_PATH == 0
+        self.flags & libc::O_ACCMODE != libc::O_WRONLY && !self.is_path()
+    }
+
+    /// Whether it stands for a path alone, and no call uses the file itself.
+    pub(crate) fn is_path(&self) -> bool {
+        self.flags & libc::O_PATH != 0
     }
 
     pub(crate) fn writes(&self) -> bool {
-        self.flags & libc::O_ACCMODE != libc::O_RDONLY && self.flags & libc::O_PATH == 0
+        self.flags & libc::O_ACCMODE != libc::O_RDONLY && !self.is_path()
     }
 }
 
 impl Store {
-    /// `EBADF` for a file that was open before a crash.
+    /// `EBADF` for a file of a program that has ended.
     pub(super) fn is_usable(&self, open: &Open) -> io::Result<()> {
-        if open.crashes != self.crashes || !self.nodes.contains_key(&open.node) {
+        if open.ended != self.ended || !self.nodes.contains_key(&open.node) {
             return Err(os(libc::EBADF));
         }
         Ok(())
@@ -85,6 +91,10 @@ impl Store {
         let is_new = creates && flags & libc::O_EXCL != 0;
         let follow = flags & libc::O_NOFOLLOW == 0 && !is_new;
         let writes = flags & libc::O_ACCMODE != libc::O_RDONLY || flags & libc::O_TRUNC != 0;
+        if creates && path.ends_with(b"/") {
+            self.walk_to_name(start, path, false)?;
+            return Err(os(libc::EISDIR));
+        }
         let here = match self.find(start, path, follow)? {
             Found::System(path) => {
                 if !writes && !creates {
@@ -100,23 +110,20 @@ impl Store {
         if flags & libc::O_TMPFILE == libc::O_TMPFILE {
             let folder = here.node()?;
             self.names(folder)?;
-            if flags & libc::O_ACCMODE == libc::O_RDONLY {
-                return Err(os(libc::EINVAL));
-            }
             // As ext4.
             self.is_linked(folder).map_err(|_| os(libc::EPERM))?;
-            let node = self.add(Kind::File(Contents::default()), mode);
+            let node = self.add(Kind::File(Contents::default()), mode & !self.umask);
+            self.node_mut(node).awaits_name = flags & libc::O_EXCL == 0;
             return Ok(Opened::Here(self.opened(node, flags)));
         }
         let node = match here.node {
             Some(_) if is_new => return Err(os(libc::EEXIST)),
             Some(node) => node,
-            None if creates && here.is_folder => return Err(os(libc::EISDIR)),
             None if creates => {
                 self.takes_time(self.faults.latency);
                 self.is_linked(here.folder)?;
                 let name = here.new_name()?;
-                let node = self.add(Kind::File(Contents::default()), mode);
+                let node = self.add(Kind::File(Contents::default()), mode & !self.umask);
                 self.change(vec![(here.folder, name, Some(node))]);
                 node
             }
@@ -125,23 +132,85 @@ impl Store {
         match &self.node(node).kind {
             Kind::Folder(_) if writes || creates => return Err(os(libc::EISDIR)),
             Kind::Folder(_) => {}
-            Kind::Link(_) if flags & libc::O_PATH == 0 => return Err(os(libc::ELOOP)),
-            Kind::Socket if flags & libc::O_PATH == 0 => return Err(os(libc::ENXIO)),
-            _ if flags & libc::O_DIRECTORY != 0 => return Err(os(libc::ENOTDIR)),
-            _ => {}
+            _ => self.may_be_opened(node, flags)?,
         }
         let open = self.opened(node, flags);
         if flags & libc::O_TRUNC != 0 {
             let (now, dice) = (self.now, &mut self.dice);
             let node = self.nodes.get_mut(&node).expect("it is open");
+            let mut was_empty = true;
             if let Kind::File(contents) = &mut node.kind {
+                was_empty = contents.len() == 0;
                 let before = contents.pages();
                 contents.set_len(0, now, dice);
                 self.used -= before;
                 (node.times.modified, node.times.changed) = (self.calendar, self.calendar);
             }
+            if !was_empty {
+                self.say_of(&open, |path| format!("set the length of {path} to 0"));
+            }
         }
         Ok(Opened::Here(open))
+    }
+
+    /// Whether something that is no folder may be opened.
+    fn may_be_opened(&self, node: NodeId, flags: c_int) -> io::Result<()> {
+        match &self.node(node).kind {
+            _ if flags & libc::O_DIRECTORY != 0 => Err(os(libc::ENOTDIR)),
+            Kind::Link(_) if flags & libc::O_PATH == 0 => Err(os(libc::ELOOP)),
+            Kind::Socket if flags & libc::O_PATH == 0 => Err(os(libc::ENXIO)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Opens an open file once more, as by its path below `/proc/self/fd`, which is a link to it.
+    pub(crate) fn open_again(
+        &mut self,
+        open: &Open,
+        flags: c_int,
+        mode: u32,
+    ) -> io::Result<Opened> {
+        self.is_usable(open)?;
+        if flags & (libc::O_CREAT | libc::O_EXCL) == libc::O_CREAT | libc::O_EXCL {
+            return Err(os(libc::EEXIST));
+        }
+        if flags & libc::O_NOFOLLOW != 0 {
+            let is_folder = flags & libc::O_DIRECTORY != 0;
+            return Err(os(if is_folder {
+                libc::ENOTDIR
+            } else {
+                libc::ELOOP
+            }));
+        }
+        if let Kind::Folder(_) = self.node(open.node).kind {
+            return self.open(open.node, b".", flags, mode);
+        }
+        self.may_be_opened(open.node, flags)?;
+        self.takes_time(self.faults.latency);
+        if flags & libc::O_TRUNC != 0 {
+            self.set_len_of(open.node, 0)?;
+        }
+        Ok(Opened::Here(self.opened(open.node, flags)))
+    }
+
+    /// A file without a name that has a text, and can only be read. It takes no time.
+    pub(crate) fn give(&mut self, text: &[u8], flags: c_int) -> io::Result<Open> {
+        let node = self.add(Kind::File(Contents::default()), 0o444);
+        self.change_contents(node, |contents, now, dice| {
+            contents.write(0, text, now, dice);
+        })?;
+        Ok(self.opened(node, flags & !libc::O_ACCMODE))
+    }
+
+    /// The node of an open file that may get one more name: `ENOENT` if it lost all of them, or if
+    /// it was opened with `O_TMPFILE` and `O_EXCL`.
+    pub(crate) fn linkable(&self, open: &Open) -> io::Result<NodeId> {
+        self.is_usable(open)?;
+        let node = self.node(open.node);
+        if node.links == 0 && !node.awaits_name {
+            return Err(os(libc::ENOENT));
+        }
+        Ok(open.node)
     }
 
     /// `ENOENT` if a folder was removed.
@@ -158,7 +227,7 @@ impl Store {
         Open {
             node,
             id: self.opened,
-            crashes: self.crashes,
+            ended: self.ended,
             at: 0,
             flags,
         }
@@ -258,6 +327,9 @@ impl Store {
         if at.is_none() {
             open.at = place + fits as u64;
         }
+        self.say_of(open, |path| {
+            format!("wrote {} at {place} to {path}", words::bytes(bytes))
+        });
         if open.flags & libc::O_DSYNC != 0 {
             self.sync(open)?;
         }
@@ -286,6 +358,22 @@ impl Store {
             }
         }
         Ok(fits)
+    }
+
+    /// Where a read or a write is: at `at`, at the file's position, or at its end. None for a read
+    /// that begins behind the end.
+    pub(crate) fn place(
+        &self,
+        open: &Open,
+        at: Option<u64>,
+        writes: bool,
+    ) -> io::Result<Option<u64>> {
+        let len = self.contents(open)?.len();
+        let at = match at {
+            _ if writes && open.flags & libc::O_APPEND != 0 => len,
+            at => at.unwrap_or(open.at),
+        };
+        Ok((writes || at < len).then_some(at))
     }
 
     pub(crate) fn seek(&mut self, open: &mut Open, from: Seek, by: i64) -> io::Result<u64> {
@@ -323,6 +411,10 @@ impl Store {
         self.is_usable(open)?;
         self.takes_time(self.faults.sync_latency);
         let fails = self.may_fail(self.faults.sync_error_ppm);
+        self.say_of(open, |path| match &fails {
+            Ok(()) => format!("synced {path}"),
+            Err(_) => format!("could not sync {path}"),
+        });
         let node = self.nodes.get_mut(&open.node).expect("it is open");
         match (&mut node.kind, &fails) {
             (Kind::File(contents), Ok(())) => {
@@ -355,7 +447,9 @@ impl Store {
         if !open.writes() {
             return Err(os(libc::EINVAL));
         }
-        self.set_len_of(open.node, len)
+        self.set_len_of(open.node, len)?;
+        self.say_of(open, |path| format!("set the length of {path} to {len}"));
+        Ok(())
     }
 
     pub(super) fn set_len_of(&mut self, node: NodeId, len: i64) -> io::Result<()> {
@@ -390,7 +484,7 @@ impl Store {
         self.takes_time(self.faults.latency);
         let keeps = mode & libc::FALLOC_FL_KEEP_SIZE != 0;
         match mode & !libc::FALLOC_FL_KEEP_SIZE {
-            0 => {
+            what @ (0 | libc::FALLOC_FL_ZERO_RANGE) => {
                 let size = len as usize;
                 if len > RESERVED || self.fits(open.node, at, size)? < size {
                     return Err(os(libc::ENOSPC));
@@ -404,6 +498,9 @@ impl Store {
                         contents.set_len(at + len, now, dice);
                     }
                     contents.reserve(at, size);
+                    if what != 0 {
+                        contents.clear(at, len, now, dice);
+                    }
                 })
             }
             libc::FALLOC_FL_PUNCH_HOLE if keeps => {

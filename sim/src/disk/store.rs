@@ -7,7 +7,7 @@
 //! *Invariants*:
 //!
 //! 1. The names on the platter are those of some moment in the past, and all changes since then are
-//!    in `journal`.
+//!    in `journal`. But those that a test has written are on the platter at once.
 //! 2. A node lives as long as something holds it: a name, a name on the platter, a place in the
 //!    journal, or an open file.
 
@@ -34,6 +34,9 @@ pub(super) const ROOT: NodeId = 1;
 /// After this time a system writes by itself, in nanoseconds. As Linux's `dirty_expire_centisecs`.
 const WRITE_BACK: u64 = 30_000_000_000;
 
+/// The umask of a program that begins.
+const UMASK: u32 = 0o022;
+
 /// Changes that wait at most: the older half is written then.
 const CHANGES: usize = 2048;
 
@@ -50,6 +53,8 @@ pub(super) struct Node {
     /// Names that programs see.
     pub(super) links: u32,
     pub(super) opens: u32,
+    /// It was opened with `O_TMPFILE`, and may get its first name.
+    pub(super) awaits_name: bool,
     /// Names on the platter, and places in the journal.
     held: u32,
     pub(super) times: Times,
@@ -104,8 +109,10 @@ pub(crate) struct Store {
     pub(super) used: u64,
     /// The folder at which relative paths begin.
     pub(super) current: NodeId,
-    /// Crashes so far. A file that was open before one is none after it.
-    pub(super) crashes: u64,
+    /// Bits of permissions that a new file of the program does not get.
+    pub(super) umask: u32,
+    /// Programs that have ended so far. A file that one of them had open is none after it.
+    pub(super) ended: u64,
     /// The time of the simulation, and of the host's calendar.
     pub(super) now: u64,
     pub(super) calendar: i128,
@@ -114,6 +121,8 @@ pub(crate) struct Store {
     pub(super) opened: u64,
     /// The time that the calls so far take, in nanoseconds, and that nobody has waited for yet.
     pub(super) cost: u64,
+    /// What the last call has done, if that is kept: see `log.rs`.
+    pub(super) said: Option<Vec<String>>,
 }
 
 impl Store {
@@ -126,12 +135,14 @@ impl Store {
             dice: Dice::new(seed),
             used: 0,
             current: ROOT,
-            crashes: 0,
+            umask: UMASK,
+            ended: 0,
             now: 0,
             calendar: 0,
             locks: BTreeMap::new(),
             opened: 0,
             cost: 0,
+            said: None,
         };
         store.add(Self::folder(ROOT), 0o755);
         store.node_mut(ROOT).opens = 1;
@@ -167,6 +178,7 @@ impl Store {
     /// Sets the clocks for the calls that follow.
     pub(crate) fn set_time(&mut self, now: u64, calendar: i128) {
         (self.now, self.calendar) = (now, calendar);
+        self.take_said();
     }
 
     pub(crate) fn digest(&self) -> u64 {
@@ -206,6 +218,7 @@ impl Store {
             mode,
             links,
             opens,
+            awaits_name: false,
             held,
             times,
         };
@@ -228,6 +241,7 @@ impl Store {
     /// Changes names, in the cache and in the journal.
     pub(super) fn change(&mut self, places: Vec<Place>) {
         self.write_back();
+        self.say_change(&places);
         let calendar = self.calendar;
         // First, so that nothing is dropped that only changes its name.
         for node in places.iter().filter_map(|place| place.2) {
@@ -279,17 +293,45 @@ impl Store {
     pub(super) fn commit(&mut self, count: usize) {
         for _ in 0..count.min(self.journal.len()) {
             let change = self.journal.pop_front().expect("it is not empty");
-            for (id, name, node) in change.places {
-                // Its place in the journal becomes its place on the platter.
-                let old = match self.nodes.get_mut(&id).map(|node| &mut node.kind) {
-                    Some(Kind::Folder(folder)) => match node {
-                        Some(node) => folder.platter.insert(name, node),
-                        None => folder.platter.remove(&name),
-                    },
-                    // Nothing holds the folder any more.
-                    _ => node,
-                };
-                self.release(old);
+            self.write_change(change);
+        }
+    }
+
+    fn write_change(&mut self, change: Change) {
+        for (id, name, node) in change.places {
+            // Its place in the journal becomes its place on the platter.
+            let old = match self.nodes.get_mut(&id).map(|node| &mut node.kind) {
+                Some(Kind::Folder(folder)) => match node {
+                    Some(node) => folder.platter.insert(name, node),
+                    None => folder.platter.remove(&name),
+                },
+                // Nothing holds the folder any more.
+                _ => node,
+            };
+            self.release(old);
+        }
+    }
+
+    /// Makes these names durable, each in its folder, and no others. But if one has changed twice
+    /// together with others, all changes before it are made durable too.
+    pub(super) fn commit_names(&mut self, names: &[(NodeId, Name)]) {
+        let is_same = |a: &Place, b: &Place| a.0 == b.0 && a.1 == b.1;
+        let mut at = 0;
+        while let Some(change) = self.journal.get(at) {
+            let mut places = change.places.iter();
+            if !places
+                .any(|(folder, name, _)| names.iter().any(|it| it.0 == *folder && it.1 == *name))
+            {
+                at += 1;
+                continue;
+            }
+            let earlier = self.journal.iter().take(at);
+            let mut earlier = earlier.flat_map(|change| &change.places);
+            if earlier.any(|before| change.places.iter().any(|place| is_same(before, place))) {
+                self.commit(at + 1);
+                at = 0;
+            } else if let Some(change) = self.journal.remove(at) {
+                self.write_change(change);
             }
         }
     }
@@ -347,8 +389,6 @@ impl Store {
         let kept = self.dice.prefix(self.journal.len() as u64);
         self.commit(kept as usize);
         self.journal.clear();
-        self.locks.clear();
-        self.crashes += 1;
         let mut links: BTreeMap<NodeId, u32> = BTreeMap::new();
         let mut folders = vec![(ROOT, ROOT)];
         while let Some((id, parent)) = folders.pop() {
@@ -364,21 +404,36 @@ impl Store {
         let (tear, since) = (self.faults.tear_ppm, self.written_before());
         self.used = 0;
         for (id, node) in &mut self.nodes {
-            (node.links, node.held, node.opens) = (links[id], links[id], 0);
+            (node.links, node.held) = (links[id], links[id]);
             if let Kind::File(contents) = &mut node.kind {
                 contents.sync_if_older(since);
                 contents.crash(tear, &mut self.dice);
                 self.used += contents.pages();
             }
         }
-        // Whatever was open is not any more, but for the current folder.
+        self.close_all();
+    }
+
+    /// The program has ended. What it had open is closed, also what nothing of it has closed.
+    pub(crate) fn end_program(&mut self) {
+        self.close_all();
+        let all: Vec<NodeId> = self.nodes.keys().copied().collect();
+        all.into_iter().for_each(|node| self.let_go(node));
+    }
+
+    /// Nothing is open any more, but for the folder in which the next program begins.
+    fn close_all(&mut self) {
+        self.ended += 1;
+        self.locks.clear();
+        self.nodes.values_mut().for_each(|node| node.opens = 0);
         self.current = ROOT;
         self.node_mut(ROOT).opens = 1;
         self.go_home();
     }
 
-    /// Makes the folder in which a program begins the current one, unless it was removed.
+    /// What a program begins with: the current folder, unless it was removed, and the umask.
     fn go_home(&mut self) {
+        self.umask = UMASK;
         if let Ok(home) = self.find_folder(HOME.as_bytes()) {
             self.change_folder(home).expect("it is a folder");
         }

@@ -53,8 +53,29 @@ impl Here {
 }
 
 impl Store {
-    /// Follows a path that begins at `start`, or at the root. `follow`: also a link at its end.
+    /// Follows a path that begins at `start`, or at the root. `follow`: also a link at its end. A
+    /// slash at the end follows it as well, and asks for a folder.
     pub(crate) fn walk(&self, start: NodeId, path: &[u8], follow: bool) -> io::Result<Found> {
+        let is_folder = path.ends_with(b"/");
+        let found = self.walk_to_name(start, path, follow || is_folder)?;
+        match &found {
+            Found::Here(Here {
+                node: Some(node), ..
+            }) if is_folder && !matches!(self.node(*node).kind, Kind::Folder(_)) => {
+                Err(os(libc::ENOTDIR))
+            }
+            _ => Ok(found),
+        }
+    }
+
+    /// The same for a call that makes, moves or removes a name: without `follow` a slash at the end
+    /// does not follow a link either. What the name stands for is any node.
+    pub(super) fn walk_to_name(
+        &self,
+        start: NodeId,
+        path: &[u8],
+        follow: bool,
+    ) -> io::Result<Found> {
         if path.is_empty() {
             return Err(os(libc::ENOENT));
         }
@@ -93,7 +114,7 @@ impl Store {
                 _ => return Err(os(libc::ENOTDIR)),
             };
             match &self.node(next).kind {
-                Kind::Link(target) if follow || !parts.is_empty() || is_folder => {
+                Kind::Link(target) if follow || !parts.is_empty() => {
                     links += 1;
                     if links > LINKS {
                         return Err(os(libc::ELOOP));
@@ -106,6 +127,7 @@ impl Store {
                 }
                 Kind::System(path) => match below(path, &mut parts) {
                     Some(path) if leads_out(&path) => return Err(os(libc::EACCES)),
+                    Some(path) if is_of_groups(&path) => return Err(os(libc::ENOENT)),
                     Some(path) => return Ok(Found::System(path)),
                     // It came back to the folder above.
                     None => {
@@ -115,9 +137,6 @@ impl Store {
                 },
                 _ => here = next,
             }
-        }
-        if is_folder && !matches!(self.node(here).kind, Kind::Folder(_)) {
-            return Err(os(libc::ENOTDIR));
         }
         Ok(found(last, Some(here), is_folder))
     }
@@ -134,17 +153,41 @@ impl Store {
         }
     }
 
+    /// The folder that a folder is in, and its name there. `ENOENT` if it was removed.
+    fn place_of(&self, node: NodeId) -> io::Result<(NodeId, &Name)> {
+        let Some(Kind::Folder(folder)) = self.nodes.get(&node).map(|node| &node.kind) else {
+            return Err(os(libc::ENOENT));
+        };
+        let mut names = self.names(folder.parent)?.iter();
+        let name = names.find(|(_, child)| **child == node);
+        let (name, _) = name.ok_or_else(|| os(libc::ENOENT))?;
+        Ok((folder.parent, name))
+    }
+
+    /// The names that lead from the root to what a path stands for, each with its folder.
+    pub(super) fn names_of_path(&self, path: &[u8]) -> io::Result<Vec<(NodeId, Name)>> {
+        let Found::Here(here) = self.walk(self.start(), path, true)? else {
+            return Err(os(libc::EROFS));
+        };
+        let mut folder = here.folder;
+        let mut names = Vec::new();
+        if let Last::Name(name) = here.last {
+            names.push((folder, name));
+        }
+        while folder != ROOT {
+            let (parent, name) = self.place_of(folder)?;
+            names.push((parent, name.clone()));
+            folder = parent;
+        }
+        Ok(names)
+    }
+
     /// The path of a folder, or `ENOENT` if it was removed.
     pub(crate) fn path_of(&self, mut node: NodeId) -> io::Result<Vec<u8>> {
         let mut parts = Vec::new();
         while node != ROOT {
-            let Some(Kind::Folder(folder)) = self.nodes.get(&node).map(|node| &node.kind) else {
-                return Err(os(libc::ENOENT));
-            };
-            let parent = folder.parent;
-            let mut names = self.names(parent)?.iter();
-            let name = names.find(|(_, child)| **child == node);
-            parts.push(name.ok_or_else(|| os(libc::ENOENT))?.0.clone());
+            let (parent, name) = self.place_of(node)?;
+            parts.push(name.clone());
             node = parent;
         }
         parts.push(Vec::new());
@@ -181,6 +224,17 @@ pub(crate) fn leads_out(path: &[u8]) -> bool {
         Some(b"proc") => parts.any(|part| matches!(part, b"cwd" | b"root" | b"map_files")),
         _ => false,
     }
+}
+
+/// Whether a path in a folder of the system is about control groups, by its parts alone. A host is
+/// in none: it would have fewer CPUs where the machine's group has a quota.
+pub(crate) fn is_of_groups(path: &[u8]) -> bool {
+    let mut parts = path.split(|byte| *byte == b'/');
+    let may_be = match parts.next() {
+        Some(b"") => matches!(parts.next(), Some(b"proc" | b"sys")),
+        _ => true, // it begins in a folder of the system that is open
+    };
+    may_be && parts.any(|part| matches!(part, b"cgroup" | b"cgroups"))
 }
 
 /// The path of what `parts` lead to in a folder of the system. None if they lead out of it, and

@@ -10,16 +10,17 @@ use std::{
 use libc::{c_int, c_uint, c_void, clockid_t, size_t, ssize_t, timespec, timeval};
 
 use super::{
-    fails,
+    fails, spin,
     system::{self, Function},
 };
-use crate::world;
+use crate::{rng::Rng, world};
 
-const SECOND: u64 = 1_000_000_000;
+/// In nanoseconds.
+pub(super) const SECOND: u64 = 1_000_000_000;
 
 /// The monotonic clock of a host shows this at the begin of the simulation, in nanoseconds. It is
 /// not zero, since programs subtract durations from it.
-const BOOT: u64 = 1_000_000 * SECOND;
+pub(super) const BOOT: u64 = 1_000_000 * SECOND;
 
 /// The calendar shows this then: 2030-01-01.
 pub(crate) const CALENDAR: u64 = 1_893_456_000 * SECOND;
@@ -43,11 +44,30 @@ fn system_clock() -> ClockGettime {
 pub(super) fn shown(clock: clockid_t) -> Option<u64> {
     let (now, skew) = world::clocks()?;
     Some(match clock {
-        libc::CLOCK_REALTIME | libc::CLOCK_REALTIME_COARSE | libc::CLOCK_TAI => {
-            CALENDAR.saturating_add(now).saturating_add_signed(skew)
-        }
+        libc::CLOCK_REALTIME
+        | libc::CLOCK_REALTIME_ALARM
+        | libc::CLOCK_REALTIME_COARSE
+        | libc::CLOCK_TAI => CALENDAR.saturating_add(now).saturating_add_signed(skew),
         _ => BOOT.saturating_add(now),
     })
+}
+
+/// Whether Linux has a clock. A negative number is the processor time of a process or a thread, of
+/// one of three kinds, or a device that shows the time.
+pub(super) fn is_known(clock: clockid_t) -> bool {
+    /// The number 10 was that of a kind of machine.
+    const GONE: clockid_t = 10;
+    match clock {
+        ..0 => clock & 3 != 3,
+        _ => clock <= libc::CLOCK_TAI && clock != GONE,
+    }
+}
+
+/// The same, for a program: a loop of reads ends (`spin.rs`).
+pub(super) fn read(clock: clockid_t) -> Option<u64> {
+    world::current_host()?;
+    spin::clock_is_read();
+    shown(clock)
 }
 
 thread_local! {
@@ -62,9 +82,10 @@ pub(super) fn asks() -> u64 {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn clock_gettime(clock: clockid_t, out: *mut timespec) -> c_int {
     ASKS.set(ASKS.get().wrapping_add(1));
-    match shown(clock) {
+    match read(clock) {
         // SAFETY: by the contract of libc.
         None => unsafe { system_clock()(clock, out) },
+        Some(_) if !is_known(clock) => fails(libc::EINVAL),
         Some(ns) => {
             let shown = timespec {
                 tv_sec: (ns / SECOND) as libc::time_t,
@@ -101,15 +122,23 @@ unsafe extern "C" fn gettimeofday(out: *mut timeval, zone: *mut c_void) -> c_int
 
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn getrandom(out: *mut c_void, len: size_t, flags: c_uint) -> ssize_t {
+    const KNOWN: c_uint = libc::GRND_NONBLOCK | libc::GRND_RANDOM | libc::GRND_INSECURE;
+    const EITHER: c_uint = libc::GRND_RANDOM | libc::GRND_INSECURE;
+
+    if flags & !KNOWN != 0 || flags & EITHER == EITHER {
+        return fails(libc::EINVAL) as ssize_t;
+    }
     if len == 0 {
         return 0;
     }
-    let filled = world::with_host(|world, _| {
+    let fills = |random: &mut Rng| {
         // SAFETY: by the contract of libc.
         let bytes = unsafe { std::slice::from_raw_parts_mut(out.cast::<u8>(), len) };
-        world.fill_random(bytes);
+        random.fill(bytes);
         len as ssize_t
-    });
+    };
+    let filled = world::with_host(|world, _| fills(&mut world.random));
+    let filled = filled.or_else(|| world::with_random_of_body(fills));
     // SAFETY: by the contract of libc.
     filled.unwrap_or_else(|| unsafe {
         let flags = flags as usize;

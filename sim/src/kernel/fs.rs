@@ -18,9 +18,13 @@
 pub(super) mod about;
 pub(super) mod data;
 pub(super) mod dir;
+mod extended;
+mod library;
 pub(super) mod names;
 pub(super) mod open;
 pub(super) mod owners;
+mod space;
+mod streams;
 
 use std::{
     ffi::{CStr, CString},
@@ -29,14 +33,12 @@ use std::{
 
 use libc::{c_char, c_int, c_void};
 
-use super::{files::Kind, is_ours, sockets::os};
+use super::{files::Kind, is_of_system, is_ours, system::system};
 use crate::{
     disk::{NodeId, Open, Store},
+    error::os,
     world::{self, World},
 };
-
-/// Bits of permissions that a new file does not get.
-const UMASK: u32 = 0o022;
 
 /// A path that a call in a host was given.
 struct At<'a> {
@@ -71,11 +73,14 @@ impl At<'_> {
     }
 
     fn start(&self, world: &mut World, host: usize) -> io::Result<NodeId> {
+        if self.path.is_empty() {
+            return Err(os(libc::ENOENT));
+        }
         if self.path.starts_with(b"/") || self.dir == libc::AT_FDCWD {
             return Ok(world.hosts[host].disk.start());
         }
         if self.is_systems() {
-            return Err(os(libc::EROFS));
+            return Err(os(read_only(self.dir)));
         }
         let World { files, hosts, .. } = world;
         match &files.get(self.dir)?.kind {
@@ -119,7 +124,20 @@ fn on_disk<R>(f: impl FnOnce(&mut World, usize) -> io::Result<R>) -> io::Result<
 }
 
 /// Calls `f` with the file of a descriptor and its disk. `other`: the error if it is no file.
+/// `EBADF` for one that stands for a path alone.
 fn on_file<R>(
+    fd: c_int,
+    other: c_int,
+    f: impl FnOnce(&mut Store, &mut Open) -> io::Result<R>,
+) -> io::Result<R> {
+    on_path_or_file(fd, other, |disk, open| match open.is_path() {
+        true => Err(os(libc::EBADF)),
+        false => f(disk, open),
+    })
+}
+
+/// The same for a call that may have a descriptor of a path.
+fn on_path_or_file<R>(
     fd: c_int,
     other: c_int,
     f: impl FnOnce(&mut Store, &mut Open) -> io::Result<R>,
@@ -141,13 +159,27 @@ fn on_file<R>(
     done.unwrap_or_else(|| Err(os(libc::EBADF)))
 }
 
-/// Whether a descriptor is that of a simulated file or folder.
+/// The error of a change of what a descriptor of the system stands for.
+fn read_only(fd: c_int) -> c_int {
+    match is_of_system(fd) {
+        true => libc::EROFS,
+        false => libc::EBADF,
+    }
+}
+
+/// Whether a descriptor is that of a simulated file, folder, or device.
 pub(super) fn is_file(fd: c_int) -> bool {
-    let is_file = world::with(|world| {
-        let file = world.files.get(fd);
-        file.is_ok_and(|file| matches!(file.kind, Kind::File(_)))
-    });
-    is_file == Some(true)
+    is(fd, |kind| matches!(kind, Kind::File(_) | Kind::Random))
+}
+
+fn is(fd: c_int, kind: impl FnOnce(&Kind) -> bool) -> bool {
+    let is = world::with(|world| world.files.get(fd).is_ok_and(|file| kind(&file.kind)));
+    is == Some(true)
+}
+
+/// Whether a descriptor is open, and of no file of a disk: nothing of it is kept.
+fn has_no_node(fd: c_int) -> bool {
+    is(fd, |kind| !matches!(kind, Kind::File(_)))
 }
 
 /// A path for a call of the system.
@@ -155,32 +187,19 @@ fn c_path(path: Vec<u8>) -> CString {
     CString::new(path).expect("it came without a NUL")
 }
 
-/// The system's function of a name, found once.
-macro_rules! system {
-    ($name:ident: fn($($argument:ty),*) -> $answer:ty) => {{
-        type Function = unsafe extern "C" fn($($argument),*) -> $answer;
-        static FOUND: std::sync::OnceLock<Function> = std::sync::OnceLock::new();
-        *FOUND.get_or_init(|| {
-            let name = concat!(stringify!($name), "\0");
-            // SAFETY: the name ends with NUL, and the answer is null or the function of that name,
-            // which has this type by libc's manual.
-            unsafe {
-                let found = libc::dlsym(libc::RTLD_NEXT, name.as_ptr().cast());
-                assert!(!found.is_null(), "libc has {name:?}");
-                std::mem::transmute::<*mut libc::c_void, Function>(found)
-            }
-        })
-    }};
-}
-use system;
-
 /// The functions of this folder, for [`is_linked`](super::is_linked).
 pub(super) const PARTS: &[&[*const c_void]] = &[
     about::PART,
     data::PART,
     dir::PART,
+    extended::PART,
     names::PART,
     open::PART,
+    library::PARTS[0],
+    library::PARTS[1],
     owners::PART,
     owners::REFUSED,
+    space::PARTS[0],
+    space::PARTS[1],
+    streams::PART,
 ];

@@ -10,7 +10,10 @@
 //! | `UDP_GRO` | never: each datagram comes alone | |
 //!
 //! As in Linux, a socket of IPv6 is told of a datagram of IPv4 by the messages of IPv4, and of its
-//! address also by that of IPv6. Any other control message of a send is `EINVAL`.
+//! address also by that of IPv6.
+//!
+//! With a message of a Unix socket descriptors may travel (`SCM_RIGHTS`). A file has one descriptor
+//! more while it is on its way. Any other control message of a send is `EINVAL`.
 #![allow(unsafe_code)]
 
 use std::{
@@ -25,18 +28,21 @@ use libc::{
 
 use super::{
     is_ours,
-    sockets::os,
     system::call,
     transfer::{To, entries, receive, send_all},
     transferred,
 };
 use crate::{
+    error::os,
     network::{Arrival, Departure, SocketId},
+    unix::FileKey,
     world::{self, World},
 };
 
 /// Segments of one send at most: `UDP_MAX_SEGMENTS` of Linux.
 const SEGMENTS: usize = 64;
+/// Descriptors of one message at most: `SCM_MAX_FD`.
+const RIGHTS: usize = 253;
 
 /// What the options of a socket say about messages.
 #[derive(Clone, Copy, Debug, Default)]
@@ -99,9 +105,15 @@ pub(super) struct Sending {
     class: Option<u8>,
     from: Option<IpAddr>,
     segment: Option<usize>,
+    descriptors: Vec<c_int>,
 }
 
 impl Sending {
+    /// Descriptors that travel with the message.
+    pub(super) fn descriptors(&self) -> &[c_int] {
+        &self.descriptors
+    }
+
     /// # Safety
     ///
     /// - The control messages of `message` are as `sendmsg` takes them.
@@ -126,7 +138,7 @@ impl Sending {
         Ok(all)
     }
 
-    /// None if it is unknown, or too short.
+    /// None if it is unknown, too short, or out of its range.
     ///
     /// # Safety
     ///
@@ -143,11 +155,14 @@ impl Sending {
             }
             (libc::IPPROTO_IP, libc::IP_TOS) => {
                 // SAFETY: by contract.
-                self.tos = Some(unsafe { value::<c_int>(data, len) }? as u8);
+                let tos = unsafe { value::<c_int>(data, len) }?;
+                self.tos = Some(tos.try_into().ok()?);
             }
             (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
                 // SAFETY: by contract.
-                self.class = Some(unsafe { value::<c_int>(data, len) }? as u8);
+                let class = unsafe { value::<c_int>(data, len) }?;
+                // Linux takes -1 here, and sends 255.
+                self.class = Some((-1..=0xff).contains(&class).then_some(class as u8)?);
             }
             (libc::SOL_UDP, libc::UDP_SEGMENT) => {
                 // SAFETY: by contract.
@@ -165,6 +180,16 @@ impl Sending {
                 let own = IpAddr::V6(Ipv6Addr::from(info.ipi6_addr.s6_addr)).to_canonical();
                 self.from = Some(own).filter(|own| !own.is_unspecified());
             }
+            (libc::SOL_SOCKET, libc::SCM_RIGHTS) => {
+                let count = len / mem::size_of::<c_int>();
+                if self.descriptors.len() + count > RIGHTS {
+                    return None;
+                }
+                // SAFETY: by contract.
+                let numbers = (0..count)
+                    .map(|place| unsafe { ptr::read_unaligned(data.cast::<c_int>().add(place)) });
+                self.descriptors.extend(numbers);
+            }
             _ => return None,
         }
         Some(())
@@ -176,7 +201,7 @@ impl Sending {
         world: &mut World,
         (fd, id): (c_int, SocketId),
         data: &[u8],
-        to: Option<SocketAddr>,
+        (to, more): (Option<SocketAddr>, bool),
     ) -> io::Result<usize> {
         let asks = world.files.get(fd)?.asks;
         let peer = to.map_or_else(|| world.net.peer_addr(id), Ok);
@@ -186,8 +211,15 @@ impl Sending {
         } else {
             self.class.unwrap_or(asks.class as u8)
         };
-        let from = self.from;
-        let how = Departure { to, from, tos };
+        let v6 = world.net.is_v6(id)?;
+        let how = Departure {
+            to,
+            from: self.from,
+            tos,
+            more,
+            follows: false,
+            whole: world.files.get(fd)?.kept.is_whole(v6, !is_v4),
+        };
         let segment = self.segment.unwrap_or(asks.segment as usize);
         if segment == 0 || data.len() <= segment {
             return world.net.send_message(id, data, how);
@@ -195,8 +227,11 @@ impl Sending {
         if data.len().div_ceil(segment) > SEGMENTS {
             return Err(os(libc::EINVAL));
         }
-        for part in data.chunks(segment) {
-            world.net.send_message(id, part, how)?;
+        for (place, part) in data.chunks(segment).enumerate() {
+            let follows = place > 0;
+            world
+                .net
+                .send_message(id, part, Departure { follows, ..how })?;
         }
         Ok(data.len())
     }
@@ -268,7 +303,15 @@ impl Control {
     ///
     /// - `at` is valid for writes of `room` bytes, and `T` is plain data.
     unsafe fn put<T>(&mut self, level: c_int, kind: c_int, value: &T) {
-        let size = mem::size_of::<T>();
+        // SAFETY: by contract.
+        unsafe { self.put_all(level, kind, std::slice::from_ref(value)) };
+    }
+
+    /// # Safety
+    ///
+    /// - As [`put`](Self::put).
+    unsafe fn put_all<T>(&mut self, level: c_int, kind: c_int, values: &[T]) {
+        let size = mem::size_of_val(values);
         // SAFETY: it is arithmetic.
         let (len, space) = unsafe {
             (
@@ -289,7 +332,7 @@ impl Control {
             let place = self.at.add(self.used);
             ptr::write_unaligned(place.cast(), header);
             let place = place.add(libc::CMSG_LEN(0) as usize);
-            ptr::copy_nonoverlapping(ptr::from_ref(value).cast::<u8>(), place, size);
+            ptr::copy_nonoverlapping(values.as_ptr().cast::<u8>(), place, size);
         }
         self.used = (self.used + space as usize).min(self.room);
     }
@@ -334,6 +377,37 @@ impl Control {
     }
 }
 
+impl Control {
+    /// Gives the files that came with a message numbers, as many as there is room for.
+    ///
+    /// # Safety
+    ///
+    /// - `self.at` is valid for writes of `self.room` bytes.
+    unsafe fn put_rights(&mut self, rights: Vec<FileKey>, closes_on_exec: bool) {
+        // SAFETY: it is arithmetic.
+        let before = unsafe { libc::CMSG_LEN(0) } as usize;
+        let room = self.room.saturating_sub(self.used + before) / mem::size_of::<c_int>();
+        let numbers = world::with(|world| {
+            let mut numbers = Vec::new();
+            for &file in &rights {
+                if numbers.len() == room || world.files.have_room(1).is_err() {
+                    break;
+                }
+                numbers.push(world.files.number(file, closes_on_exec));
+            }
+            // They have their own count now, if they have a number.
+            world.release(rights.iter().copied());
+            numbers
+        });
+        let numbers = numbers.unwrap_or_default();
+        self.is_cut |= numbers.len() < rights.len();
+        if !numbers.is_empty() {
+            // SAFETY: by contract; the numbers are plain data, and there is room for them.
+            unsafe { self.put_all(libc::SOL_SOCKET, libc::SCM_RIGHTS, &numbers) };
+        }
+    }
+}
+
 #[unsafe(no_mangle)]
 unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
     if !is_ours(fd) {
@@ -359,6 +433,11 @@ unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> s
             let is_v6 = arrival.from.is_ipv6();
             // SAFETY: by the contract of libc.
             unsafe { control.put_arrival(asks.unwrap_or_default(), is_v6, arrival) };
+        }
+        if !received.rights.is_empty() {
+            let closes_on_exec = flags & libc::MSG_CMSG_CLOEXEC != 0;
+            // SAFETY: by the contract of libc.
+            unsafe { control.put_rights(received.rights, closes_on_exec) };
         }
         // SAFETY: by the contract of libc.
         unsafe {
@@ -402,3 +481,53 @@ pub(super) const PART: &[*const c_void] = &[
     recvmsg as *const c_void,
     recvmmsg as *const c_void,
 ];
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::IoSlice,
+        os::{fd::AsRawFd, unix::net::UnixDatagram},
+    };
+
+    use super::*;
+    use crate::{Sim, secs};
+
+    // Nothing else shows them: programs of a crashed host are gone.
+    #[test]
+    fn a_crash_closes_files_that_are_on_their_way() {
+        let sim = Sim::new(1);
+        sim.host("host", || async {
+            let (from, _to) = UnixDatagram::pair().unwrap();
+            let mut part = IoSlice::new(b"x");
+            let mut room = [0_u64; 8];
+            let number = from.as_raw_fd();
+            // SAFETY: it is plain data, and each buffer is as long as the message says.
+            let sent = unsafe {
+                let mut message: msghdr = mem::zeroed();
+                message.msg_iov = (&raw mut part).cast();
+                message.msg_iovlen = 1;
+                message.msg_control = room.as_mut_ptr().cast();
+                message.msg_controllen = libc::CMSG_SPACE(4) as _;
+                let header = libc::CMSG_FIRSTHDR(&message);
+                (*header).cmsg_level = libc::SOL_SOCKET;
+                (*header).cmsg_type = libc::SCM_RIGHTS;
+                (*header).cmsg_len = libc::CMSG_LEN(4) as _;
+                ptr::write_unaligned(libc::CMSG_DATA(header).cast(), number);
+                sendmsg(number, &message, 0)
+            };
+            assert_eq!(sent, 1);
+            std::future::pending::<()>().await;
+        });
+        sim.client("client", async { ws::time::sleep(secs(3)).await });
+        let open = |host| {
+            let its = |world: &mut World| world.files.of_host(host);
+            world::with(its).expect("a simulation runs")
+        };
+        sim.after(secs(1), move |sim| {
+            assert!(open(0) > 2);
+            sim.crash("host");
+            sim.after(secs(1), move |_| assert_eq!(open(0), 0));
+        });
+        sim.try_run().unwrap();
+    }
+}

@@ -1,24 +1,23 @@
 //! Names of hosts.
 //!
 //! Inside a host, `getaddrinfo` knows the names of the simulated hosts, `localhost` and addresses
-//! in numbers. Any other name is `EAI_NONAME`: the system's resolver is not asked.
+//! in numbers. Any other name is `EAI_NONAME`: the system's resolver is not asked. `getnameinfo`
+//! knows the same hosts. The older `gethostbyname` and its kin are refused.
 //!
 //! An answer is a list of [`Entry`]s, each a box of its own. `freeaddrinfo` tells them from the
 //! system's by the table of those that are alive.
 #![allow(unsafe_code)]
 
 use std::{
-    collections::BTreeSet,
     ffi::{CStr, CString},
     mem,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     ptr,
-    sync::{Mutex, PoisonError},
 };
 
 use libc::{addrinfo, c_char, c_int, c_void, sockaddr_storage, socklen_t};
 
-use super::{addr, system::Function};
+use super::{addr, lists::Lists, system::system};
 use crate::world;
 
 /// One address of an answer.
@@ -29,29 +28,12 @@ struct Entry {
     addr: sockaddr_storage,
 }
 
+/// An address of another family than the one that is asked for. The package `libc` has no name for
+/// it.
+const EAI_ADDRFAMILY: c_int = -9;
+
 /// The addresses of the lists that are alive.
-static ALIVE: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
-
-type GetAddrInfo = unsafe extern "C" fn(
-    *const c_char,
-    *const c_char,
-    *const addrinfo,
-    *mut *mut addrinfo,
-) -> c_int;
-type FreeAddrInfo = unsafe extern "C" fn(*mut addrinfo);
-
-static GETADDRINFO: Function = Function::new(c"getaddrinfo");
-static FREEADDRINFO: Function = Function::new(c"freeaddrinfo");
-
-fn system_lookup() -> GetAddrInfo {
-    // SAFETY: it is the function of that name.
-    unsafe { mem::transmute(GETADDRINFO.address()) }
-}
-
-fn system_free() -> FreeAddrInfo {
-    // SAFETY: it is the function of that name.
-    unsafe { mem::transmute(FREEADDRINFO.address()) }
-}
+static ALIVE: Lists = Lists::new();
 
 /// What a caller asks for.
 struct Question<'a> {
@@ -86,17 +68,39 @@ fn port_of(service: &str) -> Option<u16> {
     })
 }
 
+/// The port that a number stands for, as glibc reads it: with spaces and a sign before it, and the
+/// lower bits of a large one. None if it is no number, and no port if it is below zero.
+fn number_of(service: &str) -> Option<Option<u16>> {
+    let text = service.trim_start_matches([' ', '\t', '\n', '\x0b', '\x0c', '\r']);
+    let (is_negative, digits) = match text.strip_prefix('-') {
+        Some(digits) => (true, digits),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let number = match digits.parse::<u64>() {
+        Ok(number) if is_negative => number.wrapping_neg(),
+        Ok(number) => number,
+        Err(_) => u64::MAX,
+    } as c_int;
+    Some((number >= 0).then_some(number as u16))
+}
+
 impl Question<'_> {
     fn addresses(&self) -> Result<Vec<SocketAddr>, c_int> {
         let port = match self.service {
             None => 0,
-            Some(service) => match service.parse() {
-                Ok(port) => port,
-                Err(_) if self.flags & libc::AI_NUMERICSERV != 0 => return Err(libc::EAI_NONAME),
-                Err(_) => port_of(service).ok_or(libc::EAI_SERVICE)?,
+            Some("") => 0,
+            Some(service) => match number_of(service) {
+                // A name may begin with a sign, but has no port then.
+                Some(number) => number.ok_or(libc::EAI_SERVICE)?,
+                None if self.flags & libc::AI_NUMERICSERV != 0 => return Err(libc::EAI_NONAME),
+                None => port_of(service).ok_or(libc::EAI_SERVICE)?,
             },
         };
         let passive = self.flags & libc::AI_PASSIVE != 0;
+        let is_number = |node: &str| node.parse::<IpAddr>().is_ok();
         let all = match self.node {
             None if self.service.is_none() => return Err(libc::EAI_NONAME),
             None if passive => vec![
@@ -113,18 +117,31 @@ impl Question<'_> {
                 Err(_) => world::with(|world| world.net.lookup(node)).unwrap_or_default(),
             },
         };
-        let fits = |ip: &IpAddr| match self.family {
-            libc::AF_INET => ip.is_ipv4(),
-            libc::AF_INET6 => ip.is_ipv6(),
-            _ => true,
-        };
-        let all = all.into_iter().filter(fits);
-        let all: Vec<_> = all.map(|ip| SocketAddr::new(ip, port)).collect();
-        if all.is_empty() {
-            Err(libc::EAI_NONAME)
-        } else {
-            Ok(all)
+        let all = self.of_family(&all);
+        match self.node {
+            _ if !all.is_empty() => Ok(all.iter().map(|ip| SocketAddr::new(*ip, port)).collect()),
+            Some(node) if is_number(node) => Err(EAI_ADDRFAMILY),
+            _ => Err(libc::EAI_NONAME),
         }
+    }
+
+    /// The addresses of the family that is asked for. Those of IPv4 may be given as ones of
+    /// IPv6, and are understood so.
+    fn of_family(&self, all: &[IpAddr]) -> Vec<IpAddr> {
+        let fits = |ip: &IpAddr| match self.family {
+            libc::AF_INET => Some(ip.to_canonical()).filter(IpAddr::is_ipv4),
+            libc::AF_INET6 => Some(*ip).filter(IpAddr::is_ipv6),
+            _ => Some(*ip),
+        };
+        let mut fit: Vec<_> = all.iter().filter_map(fits).collect();
+        let maps = self.family == libc::AF_INET6 && self.flags & libc::AI_V4MAPPED != 0;
+        if maps && (fit.is_empty() || self.flags & libc::AI_ALL != 0) {
+            fit.extend(all.iter().filter_map(|ip| match ip {
+                IpAddr::V4(ip) => Some(IpAddr::V6(ip.to_ipv6_mapped())),
+                IpAddr::V6(_) => None,
+            }));
+        }
+        fit
     }
 
     /// Kinds of sockets and their protocols, one entry of the answer each.
@@ -148,11 +165,10 @@ impl Question<'_> {
             return Err(libc::EAI_SOCKTYPE);
         }
         let mut list: *mut addrinfo = ptr::null_mut();
-        let mut alive = ALIVE.lock().unwrap_or_else(PoisonError::into_inner);
         for addr in self.addresses()?.into_iter().rev() {
             for &(kind, protocol) in kinds.iter().rev() {
                 list = Entry::leak(addr, kind, protocol, list);
-                alive.insert(list as usize);
+                ALIVE.add(list);
             }
         }
         if let (Some(node), true) = (self.node, self.flags & libc::AI_CANONNAME != 0) {
@@ -209,8 +225,11 @@ unsafe extern "C" fn getaddrinfo(
     out: *mut *mut addrinfo,
 ) -> c_int {
     if world::current_host().is_none() {
+        let system = system!(getaddrinfo: fn(
+            *const c_char, *const c_char, *const addrinfo, *mut *mut addrinfo
+        ) -> c_int);
         // SAFETY: by the contract of libc.
-        return unsafe { system_lookup()(node, service, hints, out) };
+        return unsafe { system(node, service, hints, out) };
     }
     // SAFETY: by the contract of libc.
     let (node, service, hints) = unsafe { (text(node), text(service), hints.as_ref()) };
@@ -239,14 +258,11 @@ unsafe extern "C" fn getaddrinfo(
 unsafe extern "C" fn freeaddrinfo(list: *mut addrinfo) {
     let mut next = list;
     while !next.is_null() {
-        let ours = {
-            let mut alive = ALIVE.lock().unwrap_or_else(PoisonError::into_inner);
-            alive.remove(&(next as usize))
-        };
-        if !ours {
+        if !ALIVE.remove(next) {
             // A list is all ours or all the system's.
+            let system = system!(freeaddrinfo: fn(*mut addrinfo) -> ());
             // SAFETY: by the contract of libc.
-            return unsafe { system_free()(next) };
+            return unsafe { system(next) };
         }
         // SAFETY: it came from `Entry::leak`, and is not alive any more.
         let entry = unsafe { Box::from_raw(next.cast::<Entry>()) };

@@ -1,4 +1,4 @@
-//! Waiting for many descriptors: epoll, poll, eventfd, timerfd.
+//! Waiting for many descriptors: epoll, poll, eventfd.
 //!
 //! A host's epoll descriptor is a simulated one. It watches simulated descriptors alone: a real one
 //! would bring the system's time into the simulation, and answers `EPERM`, as a regular file does.
@@ -13,13 +13,26 @@ use std::{
     io, ptr, slice,
 };
 
-use libc::{c_int, c_uint, c_void, epoll_event, itimerspec, nfds_t, pollfd, timespec};
+use libc::{c_int, c_uint, c_void, epoll_event, nfds_t, pollfd, timespec};
 
-use super::{answer, fails, files::Kind, is_ours, number, system::call};
-use crate::world::{self, World};
+use super::{
+    answer, fails, files::Kind, is_of_system, is_ours, number, system::call, timers::nanoseconds,
+    would_wait,
+};
+use crate::{
+    error::os,
+    world::{self, World},
+};
 
 /// Reported whether they were asked for or not.
 const ALWAYS: u32 = (libc::EPOLLERR | libc::EPOLLHUP) as u32;
+
+const EXCLUSIVE: u32 = libc::EPOLLEXCLUSIVE as u32;
+
+/// What an exclusive watch may ask for.
+const WITH_EXCLUSIVE: u32 = EXCLUSIVE
+    | ALWAYS
+    | (libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLET | libc::EPOLLWAKEUP) as u32;
 
 /// Epoll files in each other at most: `EP_MAX_NESTS` of Linux.
 const NESTS: usize = 4;
@@ -43,7 +56,7 @@ struct Watch {
 
 impl Watch {
     fn wants(&self) -> u32 {
-        self.events & !(libc::EPOLLET | libc::EPOLLONESHOT) as u32
+        self.events & !((libc::EPOLLET | libc::EPOLLONESHOT) as u32 | EXCLUSIVE)
     }
 }
 
@@ -82,10 +95,6 @@ impl Watches {
     }
 }
 
-fn os(error: c_int) -> io::Error {
-    io::Error::from_raw_os_error(error)
-}
-
 impl World {
     fn watches(&mut self, epoll: c_int) -> io::Result<(usize, &mut Watches)> {
         let file = self.files.of(epoll)?;
@@ -96,17 +105,30 @@ impl World {
     }
 
     fn watch(&mut self, epoll: c_int, call: c_int, fd: c_int, to: (u32, u64)) -> io::Result<()> {
-        let watched = if is_ours(fd) {
-            self.files.of(fd)?
-        } else {
-            return Err(os(libc::EPERM));
-        };
-        if let Kind::File(_) = self.files.open[watched].kind {
+        self.files.used(epoll)?;
+        if !is_ours(fd) {
+            return Err(os(match is_of_system(fd) {
+                true => libc::EPERM,
+                false => libc::EBADF,
+            }));
+        }
+        if let Kind::File(_) = self.files.used(fd)?.kind {
             return Err(os(libc::EPERM));
         }
+        let watched = self.files.of(fd)?;
         let (file, _) = self.watches(epoll)?;
         if file == watched {
             return Err(os(libc::EINVAL));
+        }
+        if to.0 & EXCLUSIVE != 0 {
+            let is_epoll = matches!(self.files.open[watched].kind, Kind::Epoll(_));
+            match call {
+                libc::EPOLL_CTL_ADD if is_epoll || to.0 & !WITH_EXCLUSIVE != 0 => {
+                    return Err(os(libc::EINVAL));
+                }
+                libc::EPOLL_CTL_MOD => return Err(os(libc::EINVAL)),
+                _ => {}
+            }
         }
         if call == libc::EPOLL_CTL_ADD && self.nests(watched, file).is_none_or(|n| n >= NESTS) {
             return Err(os(libc::ELOOP));
@@ -128,7 +150,7 @@ impl World {
                 self.files.open[watched].watchers.push((file, fd));
             }
             (libc::EPOLL_CTL_MOD | libc::EPOLL_CTL_DEL, None) => return Err(os(libc::ENOENT)),
-            (libc::EPOLL_CTL_MOD, Some(watch)) => {
+            (libc::EPOLL_CTL_MOD, Some(watch)) if watch.events & EXCLUSIVE == 0 => {
                 (watch.events, watch.data) = (events, data);
             }
             (libc::EPOLL_CTL_DEL, Some(_)) => {
@@ -201,10 +223,11 @@ impl World {
 }
 
 /// The number of a new file of the current host, or -1.
-fn open(kind: Kind, nonblocking: bool) -> Option<c_int> {
+pub(super) fn open(flags: c_int, kind: impl FnOnce() -> io::Result<Kind>) -> Option<c_int> {
     let opened = world::with_host(|world, host| {
+        let kind = kind()?;
         world.files.have_room(1)?;
-        Ok(world.files.open(host, kind, nonblocking))
+        Ok(world.files.open(host, kind, flags))
     });
     opened.map(|opened: io::Result<c_int>| opened.unwrap_or_else(|error| fails(number(&error))))
 }
@@ -217,13 +240,17 @@ fn counted(result: io::Result<usize>) -> c_int {
     }
 }
 
-fn in_world<R>(f: impl FnOnce(&mut World) -> io::Result<R>) -> io::Result<R> {
+pub(super) fn in_world<R>(f: impl FnOnce(&mut World) -> io::Result<R>) -> io::Result<R> {
     world::with(f).unwrap_or_else(|| Err(os(libc::EBADF)))
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn epoll_create1(flags: c_int) -> c_int {
-    open(Kind::Epoll(Watches::default()), false)
+    let made = open(flags, || match flags & !libc::EPOLL_CLOEXEC {
+        0 => Ok(Kind::Epoll(Watches::default())),
+        _ => Err(os(libc::EINVAL)),
+    });
+    made
         // SAFETY: it takes no pointers.
         .unwrap_or_else(|| unsafe { call()(libc::SYS_epoll_create1, flags) as c_int })
 }
@@ -249,8 +276,10 @@ unsafe extern "C" fn epoll_ctl(
         // SAFETY: by the contract of libc.
         return unsafe { call()(libc::SYS_epoll_ctl, epoll, operation, fd, event) as c_int };
     }
-    let to = if operation == libc::EPOLL_CTL_DEL || event.is_null() {
+    let to = if operation == libc::EPOLL_CTL_DEL {
         (0, 0)
+    } else if event.is_null() {
+        return fails(libc::EFAULT);
     } else {
         // SAFETY: by the contract of libc.
         let event = unsafe { ptr::read_unaligned(event) };
@@ -287,7 +316,7 @@ unsafe extern "C" fn epoll_wait(
     // SAFETY: by the contract of libc. It is written to, and not read.
     let out = unsafe { slice::from_raw_parts_mut(events, max as usize) };
     match in_world(|world| world.report(epoll, out)) {
-        Ok(0) if timeout != 0 => fails(libc::EDEADLK),
+        Ok(0) if timeout != 0 => would_wait(),
         result => counted(result),
     }
 }
@@ -320,6 +349,10 @@ unsafe extern "C" fn epoll_pwait(
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn poll(fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int {
+    if c_int::try_from(count).is_err() {
+        // More than a process may have open.
+        return fails(libc::EINVAL);
+    }
     let fds = if count == 0 {
         &mut [][..]
     } else {
@@ -347,6 +380,7 @@ unsafe extern "C" fn poll(fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_
             unsafe { system_poll(slice::from_mut(one), 0) };
         } else {
             let bits = world::with(|world| {
+                world.files.used(one.fd).ok()?;
                 let file = world.files.of(one.fd).ok()?;
                 Some(world.readiness(file) as i16)
             });
@@ -358,9 +392,77 @@ unsafe extern "C" fn poll(fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_
         ready += c_int::from(one.revents != 0);
     }
     if ready == 0 && timeout != 0 {
-        return fails(libc::EDEADLK);
+        return would_wait();
     }
     ready
+}
+
+/// A time to wait as `poll` has it: rounded up, and -1 without a time.
+///
+/// # Safety
+///
+/// - `time` is null, or valid for reads.
+unsafe fn milliseconds(time: *const timespec) -> io::Result<c_int> {
+    if time.is_null() {
+        return Ok(-1);
+    }
+    // SAFETY: by contract.
+    let ns = nanoseconds(unsafe { ptr::read_unaligned(time) })?;
+    Ok(c_int::try_from(ns.div_ceil(1_000_000)).unwrap_or(c_int::MAX))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ppoll(
+    fds: *mut pollfd,
+    count: nfds_t,
+    time: *const timespec,
+    mask: *const libc::sigset_t,
+) -> c_int {
+    if world::current_host().is_some() {
+        // SAFETY: by the contract of libc.
+        return unsafe {
+            match milliseconds(time) {
+                Ok(time) => poll(fds, count, time),
+                Err(error) => fails(number(&error)),
+            }
+        };
+    }
+    // SAFETY: by the contract of libc. It is null or valid.
+    let mut left = unsafe { time.as_ref() }.copied();
+    let copy = left.as_mut().map_or(ptr::null_mut(), ptr::from_mut);
+    // SAFETY: by the contract of libc. The kernel changes the copy of the time alone.
+    unsafe { call()(libc::SYS_ppoll, fds, count, copy, mask, 8_usize) as c_int }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn epoll_pwait2(
+    epoll: c_int,
+    events: *mut epoll_event,
+    max: c_int,
+    time: *const timespec,
+    mask: *const libc::sigset_t,
+) -> c_int {
+    if is_ours(epoll) {
+        // SAFETY: by the contract of libc.
+        return unsafe {
+            match milliseconds(time) {
+                Ok(time) => epoll_wait(epoll, events, max, time),
+                Err(error) => fails(number(&error)),
+            }
+        };
+    }
+    // SAFETY: by the contract of libc.
+    unsafe {
+        call()(
+            libc::SYS_epoll_pwait2,
+            epoll,
+            events,
+            max,
+            time,
+            mask,
+            8_usize,
+        ) as c_int
+    }
 }
 
 /// # Safety
@@ -398,30 +500,14 @@ unsafe extern "C" fn eventfd(count: c_uint, flags: c_int) -> c_int {
         count,
         is_semaphore,
     };
-    open(kind, flags & libc::EFD_NONBLOCK != 0)
+    let known = libc::EFD_CLOEXEC | libc::EFD_NONBLOCK | libc::EFD_SEMAPHORE;
+    let made = open(flags, || match flags & !known {
+        0 => Ok(kind),
+        _ => Err(os(libc::EINVAL)),
+    });
+    made
         // SAFETY: it takes no pointers.
         .unwrap_or_else(|| unsafe { call()(libc::SYS_eventfd2, count, flags) as c_int })
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn timerfd_create(clock: c_int, flags: c_int) -> c_int {
-    open(Kind::Timer, flags & libc::TFD_NONBLOCK != 0)
-        // SAFETY: it takes no pointers.
-        .unwrap_or_else(|| unsafe { call()(libc::SYS_timerfd_create, clock, flags) as c_int })
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn timerfd_settime(
-    fd: c_int,
-    flags: c_int,
-    new: *const itimerspec,
-    old: *mut itimerspec,
-) -> c_int {
-    if !is_ours(fd) {
-        // SAFETY: by the contract of libc.
-        return unsafe { call()(libc::SYS_timerfd_settime, fd, flags, new, old) as c_int };
-    }
-    answer(in_world(|world| world.files.of(fd).map(|_| ())))
 }
 
 /// The functions of this file, for [`is_linked`](super::is_linked).
@@ -432,7 +518,7 @@ pub(super) const PART: &[*const c_void] = &[
     epoll_wait as *const c_void,
     epoll_pwait as *const c_void,
     poll as *const c_void,
+    ppoll as *const c_void,
+    epoll_pwait2 as *const c_void,
     eventfd as *const c_void,
-    timerfd_create as *const c_void,
-    timerfd_settime as *const c_void,
 ];

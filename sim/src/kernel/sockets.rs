@@ -11,15 +11,18 @@ use std::{
 
 use libc::{c_int, c_uint, c_void, sockaddr, socklen_t};
 
-use super::{addr, answer, fails, files::Kind, is_ours, number, system::call, unix};
+use super::{
+    addr, answer, fails,
+    files::{File, Kind},
+    is_ours, number,
+    system::call,
+    unix,
+};
 use crate::{
+    error::os,
     network::SocketId,
     world::{self, World},
 };
-
-pub(super) fn os(error: c_int) -> io::Error {
-    io::Error::from_raw_os_error(error)
-}
 
 /// Calls `f` with the socket of a descriptor, and whether calls on it may not wait.
 pub(super) fn on_socket<R>(
@@ -34,6 +37,15 @@ pub(super) fn on_socket<R>(
     result.unwrap_or_else(|| Err(os(libc::EBADF)))
 }
 
+/// `ENOTSOCK` for a descriptor of anything else. For what would not ask the socket.
+pub(super) fn is_socket(fd: c_int) -> io::Result<()> {
+    let is = world::with(|world| match world.files.used(fd)?.kind {
+        Kind::Tcp(_) | Kind::Udp(_) | Kind::Unix(_) => Ok(()),
+        _ => Err(os(libc::ENOTSOCK)),
+    });
+    is.unwrap_or_else(|| Err(os(libc::EBADF)))
+}
+
 /// What would wait answers `EDEADLK`, if it may wait.
 pub(super) fn or_deadlock<R>(nonblocking: bool, result: io::Result<R>) -> io::Result<R> {
     match result {
@@ -44,9 +56,39 @@ pub(super) fn or_deadlock<R>(nonblocking: bool, result: io::Result<R>) -> io::Re
 
 // --- making and naming ---
 
+/// What a kind of a socket may have as well.
+const FLAGS: c_int = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+
+/// Protocols of IP: `IPPROTO_MAX`.
+const PROTOCOLS: c_int = 263;
+
+/// `EINVAL` for what is no kind of a socket at all, or has a flag that Linux does not know.
+pub(super) fn is_kind(kind: c_int) -> io::Result<()> {
+    /// `SOCK_MAX`.
+    const KINDS: c_int = 11;
+
+    match kind & !FLAGS {
+        0..KINDS => Ok(()),
+        _ => Err(os(libc::EINVAL)),
+    }
+}
+
+/// Whether a socket of IP is one of TCP, and not of UDP.
+pub(super) fn is_tcp(kind: c_int, protocol: c_int) -> io::Result<bool> {
+    match (kind & !FLAGS, protocol) {
+        (libc::SOCK_STREAM, 0 | libc::IPPROTO_TCP) => Ok(true),
+        (libc::SOCK_DGRAM, 0 | libc::IPPROTO_UDP) => Ok(false),
+        (_, ..0 | PROTOCOLS..) => Err(os(libc::EINVAL)),
+        (libc::SOCK_RAW, _) => Err(os(libc::EPERM)),
+        (libc::SOCK_STREAM | libc::SOCK_DGRAM, _) => Err(os(libc::EPROTONOSUPPORT)),
+        _ => Err(os(libc::ESOCKTNOSUPPORT)),
+    }
+}
+
 #[unsafe(no_mangle)]
 unsafe extern "C" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
     let made = world::with_host(|world, host| {
+        is_kind(kind)?;
         if domain == libc::AF_UNIX && world.hosts[host].up {
             return unix::socket(world, host, kind, protocol);
         }
@@ -59,17 +101,13 @@ unsafe extern "C" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_in
             return Err(os(libc::ENETDOWN));
         }
         world.files.have_room(1)?;
-        let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+        let is_tcp = is_tcp(kind, protocol)?;
         let id = world.hosts[host].id;
-        let file = match (kind & !flags, protocol) {
-            (libc::SOCK_STREAM, 0 | libc::IPPROTO_TCP) => Kind::Tcp(world.net.tcp_socket(id, v6)),
-            (libc::SOCK_DGRAM, 0 | libc::IPPROTO_UDP) => Kind::Udp(world.net.udp_socket(id, v6)),
-            (libc::SOCK_RAW, _) => return Err(os(libc::EPERM)),
-            (libc::SOCK_STREAM | libc::SOCK_DGRAM, _) => return Err(os(libc::EPROTONOSUPPORT)),
-            _ => return Err(os(libc::EINVAL)),
+        let file = match is_tcp {
+            true => Kind::Tcp(world.net.tcp_socket(id, v6)),
+            false => Kind::Udp(world.net.udp_socket(id, v6)),
         };
-        let nonblocking = kind & libc::SOCK_NONBLOCK != 0;
-        Ok(world.files.open(host, file, nonblocking))
+        Ok(world.files.open(host, file, kind))
     });
     match made {
         // SAFETY: it takes no pointers.
@@ -92,7 +130,10 @@ unsafe extern "C" fn bind(fd: c_int, to: *const sockaddr, len: socklen_t) -> c_i
     }
     // SAFETY: by the contract of libc.
     let to = unsafe { addr::read(to, len) };
-    answer(on_socket(fd, |world, id, _| world.net.bind(id, to?)))
+    answer(on_socket(fd, |world, id, _| {
+        let to = to?.to_bind(world.net.is_v6(id)?)?;
+        world.net.bind(id, to)
+    }))
 }
 
 #[unsafe(no_mangle)]
@@ -120,6 +161,13 @@ unsafe extern "C" fn accept4(
         // SAFETY: by the contract of libc.
         return unsafe { call()(libc::SYS_accept4, fd, from, len, flags) as c_int };
     }
+    if flags & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) != 0 {
+        let is_open = world::with(|world| world.files.of(fd).is_ok());
+        return fails(match is_open {
+            Some(true) => libc::EINVAL,
+            _ => libc::EBADF,
+        });
+    }
     if let Some(id) = unix::of(fd) {
         // SAFETY: by the contract of libc.
         return unsafe { unix::accept(fd, id, from, len, flags) };
@@ -127,9 +175,12 @@ unsafe extern "C" fn accept4(
     let accepted = on_socket(fd, |world, id, nonblocking| {
         world.files.have_room(1)?;
         let (child, peer) = or_deadlock(nonblocking, world.net.accept(id))?;
-        let host = world.files.get(fd)?.host;
-        let nonblocking = flags & libc::SOCK_NONBLOCK != 0;
-        Ok((world.files.open(host, Kind::Tcp(child), nonblocking), peer))
+        let File { host, kept, .. } = world.files.get(fd)?;
+        let (host, mut kept) = (*host, kept.clone());
+        kept.cookie = 0;
+        let child = world.files.open(host, Kind::Tcp(child), flags);
+        world.files.get(child)?.kept = kept;
+        Ok((child, peer))
     });
     match accepted {
         Ok((child, peer)) => {
@@ -161,10 +212,15 @@ unsafe extern "C" fn connect(fd: c_int, to: *const sockaddr, len: socklen_t) -> 
     let to = unsafe { addr::read(to, len) };
     answer(on_socket(fd, |world, id, nonblocking| {
         let is_tcp = matches!(world.files.get(fd)?.kind, Kind::Tcp(_));
+        let to = to?;
+        if to.is_unspecified() {
+            return world.net.disconnect(id);
+        }
         if is_tcp && !nonblocking {
             return Err(os(libc::EDEADLK));
         }
-        world.net.connect(id, to?)
+        let to = to.to_connect(world.net.is_v6(id)?, is_tcp);
+        world.net.connect_to(id, to)
     }))
 }
 
@@ -226,7 +282,7 @@ unsafe extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
         libc::SHUT_RD => Shutdown::Read,
         libc::SHUT_WR => Shutdown::Write,
         libc::SHUT_RDWR => Shutdown::Both,
-        _ => return fails(libc::EINVAL),
+        _ => return answer(is_socket(fd).and(Err(os(libc::EINVAL)))),
     };
     if let Some(id) = unix::of(fd) {
         return unix::shutdown(id, how);

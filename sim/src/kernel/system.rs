@@ -9,9 +9,7 @@
 //!
 //! # `syscall`
 //!
-//! Random bytes and the clock are asked for by number too: getrandom 0.2 does, and with it ring and
-//! rand 0.8. Such a call goes to the function of that name here. One that names a file is `ENOSYS`
-//! in a host, as in an older kernel: callers then use the function of libc.
+//! A call by number goes to the function of that name: see `by_number.rs`.
 //!
 //! std and parking_lot wait by `syscall(SYS_futex, ..)`. A simulated host has one thread, and what
 //! it waits for is mostly a task of the same simulation, which cannot go on while it waits:
@@ -39,7 +37,7 @@ use std::{
 
 use libc::{c_int, c_long, c_void, timespec};
 
-use super::{clock, fails};
+use super::{by_number, clock, fails, processes};
 use crate::world;
 
 /// Real time that a host may wait for a lock.
@@ -72,12 +70,30 @@ impl Function {
     }
 }
 
+/// The system's function of a name, found once.
+macro_rules! system {
+    ($name:ident: fn($($argument:ty),*) -> $answer:ty) => {{
+        type Found = unsafe extern "C" fn($($argument),*) -> $answer;
+        static FUNCTION: $crate::kernel::system::Function = {
+            let name = concat!(stringify!($name), "\0");
+            match std::ffi::CStr::from_bytes_with_nul(name.as_bytes()) {
+                Ok(name) => $crate::kernel::system::Function::new(name),
+                Err(_) => panic!("a name has no NUL"),
+            }
+        };
+        let address = FUNCTION.address();
+        // SAFETY: it is the function of that name, which has this type by libc's manual.
+        unsafe { std::mem::transmute::<std::ptr::NonNull<libc::c_void>, Found>(address) }
+    }};
+}
+pub(super) use system;
+
 /// The loader calls this before `main`.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static AT_START: extern "C" fn() = {
     extern "C" fn look() {
-        for function in [&SYSCALL, &clock::CLOCK_GETTIME] {
+        for function in [&SYSCALL, &clock::CLOCK_GETTIME, &processes::EXECVPE] {
             let _ = function.address();
         }
     }
@@ -107,78 +123,16 @@ unsafe extern "C" fn syscall(
                     return answer;
                 }
             }
-            libc::SYS_getrandom => {
-                // SAFETY: by the contract of getrandom.
-                return unsafe { libc::getrandom(a as *mut c_void, b as usize, c as u32) }
-                    as c_long;
+            _ => {
+                // SAFETY: by the contract of libc.
+                if let Some(answer) = unsafe { by_number::call(number, [a, b, c, d, e, f]) } {
+                    return answer;
+                }
             }
-            libc::SYS_clock_gettime => {
-                // SAFETY: by the contract of clock_gettime.
-                return unsafe { libc::clock_gettime(a as c_int, b as *mut timespec) }.into();
-            }
-            _ if names_a_file(number) => return fails(libc::ENOSYS).into(),
-            _ => {}
         }
     }
     // SAFETY: by the contract of libc. What the caller did not give, the kernel does not look at.
     unsafe { call()(number, a, b, c, d, e, f) }
-}
-
-/// Whether a call names a file. The functions of the seam do not come here with it: they make such
-/// calls by [`call`], for the machine's files that a host may read.
-fn names_a_file(number: c_long) -> bool {
-    let is_old = match number {
-        #[cfg(target_arch = "x86_64")]
-        libc::SYS_open
-        | libc::SYS_creat
-        | libc::SYS_stat
-        | libc::SYS_lstat
-        | libc::SYS_access
-        | libc::SYS_rename
-        | libc::SYS_mkdir
-        | libc::SYS_rmdir
-        | libc::SYS_link
-        | libc::SYS_unlink
-        | libc::SYS_symlink
-        | libc::SYS_readlink
-        | libc::SYS_chmod
-        | libc::SYS_chown
-        | libc::SYS_lchown
-        | libc::SYS_mknod
-        | libc::SYS_utime
-        | libc::SYS_utimes
-        | libc::SYS_futimesat => true,
-        _ => false,
-    };
-    is_old
-        || matches!(
-            number,
-            libc::SYS_openat
-                | libc::SYS_openat2
-                | libc::SYS_newfstatat
-                | libc::SYS_statx
-                | libc::SYS_statfs
-                | libc::SYS_faccessat
-                | libc::SYS_faccessat2
-                | libc::SYS_renameat
-                | libc::SYS_renameat2
-                | libc::SYS_mkdirat
-                | libc::SYS_linkat
-                | libc::SYS_unlinkat
-                | libc::SYS_symlinkat
-                | libc::SYS_readlinkat
-                | libc::SYS_fchmodat
-                | libc::SYS_fchownat
-                | libc::SYS_mknodat
-                | libc::SYS_utimensat
-                | libc::SYS_truncate
-                | libc::SYS_chdir
-                | libc::SYS_chroot
-                | libc::SYS_setxattr
-                | libc::SYS_lsetxattr
-                | libc::SYS_removexattr
-                | libc::SYS_lremovexattr
-        )
 }
 
 /// The system's `syscall`.
@@ -251,17 +205,22 @@ thread_local! {
 
 /// Ends the process: the one thread of the simulation waits for itself.
 fn never_goes_on() -> ! {
+    let host = world::with_host(|world, host| world.name(host).to_owned());
+    let seed = world::with(|world| world.seed);
+    ends_process(&format!(
+        "ws-sim: host {:?} blocks its thread for ever, with seed {}.\nAll hosts of a simulation \
+         share one thread. A lock or a channel of std waits for a task that cannot run meanwhile: \
+         use those of async code. It waits here:",
+        host.unwrap_or_default(),
+        seed.unwrap_or_default(),
+    ))
+}
+
+/// Ends the process with a text and the stack.
+pub(super) fn ends_process(text: &str) -> ! {
     if !REPORTS.replace(true) {
-        let host = world::with_host(|world, host| world.name(host).to_owned());
-        let seed = world::with(|world| world.seed);
-        let text = format!(
-            "ws-sim: host {:?} blocks its thread for ever, with seed {}.\nAll hosts of a \
-             simulation share one thread. A lock or a channel of std waits for a task that cannot \
-             run meanwhile: use those of async code. It waits here:\n{}\n",
-            host.unwrap_or_default(),
-            seed.unwrap_or_default(),
-            Backtrace::force_capture()
-        );
+        // Outside of the host: the symbols are in a file of the machine.
+        let text = world::outside(|| format!("{text}\n{}\n", Backtrace::force_capture()));
         // If stderr takes nothing, the abort has to be enough.
         let _ = io::stderr().write_all(text.as_bytes());
     }

@@ -8,24 +8,19 @@
 //! time.
 #![allow(unsafe_code)]
 
-use std::{
-    io::{self, Write},
-    mem, ptr,
-};
+use std::{io, ptr};
 
-use libc::{c_int, c_void, clockid_t, pthread_attr_t, pthread_t, timespec};
+use libc::{c_int, c_uint, c_void, clockid_t, pthread_attr_t, pthread_t, timespec};
 
 use super::{
     answer, clock, fails,
-    system::{Function, call},
+    refused::is_refused,
+    system::{call, system},
+    timers::nanoseconds,
 };
 use crate::world;
 
 type Start = extern "C" fn(*mut c_void) -> *mut c_void;
-type PthreadCreate =
-    unsafe extern "C" fn(*mut pthread_t, *const pthread_attr_t, Start, *mut c_void) -> c_int;
-
-static PTHREAD_CREATE: Function = Function::new(c"pthread_create");
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pthread_create(
@@ -34,35 +29,29 @@ unsafe extern "C" fn pthread_create(
     start: Start,
     argument: *mut c_void,
 ) -> c_int {
-    if world::current_host().is_some() {
-        // If stderr takes nothing, the error number has to be enough.
-        let _ = io::stderr().write_all(
-            b"ws-sim: a simulated host starts a thread, which the seed could not repeat: \
-              use ws::spawn_blocking, or make the thread outside of the host\n",
-        );
+    let instead = "use ws::spawn_blocking, or make the thread outside of the host";
+    if is_refused("starts a thread", instead) {
         return libc::EAGAIN;
     }
-    // SAFETY: it is the function of that name.
-    let system: PthreadCreate = unsafe { mem::transmute(PTHREAD_CREATE.address()) };
+    let system = system!(
+        pthread_create: fn(*mut pthread_t, *const pthread_attr_t, Start, *mut c_void) -> c_int
+    );
     // SAFETY: by the contract of libc.
     unsafe { system(out, attributes, start, argument) }
 }
 
 /// Sleeps in the current host, if there is one.
 pub(super) fn sleeps(clock: clockid_t, is_absolute: bool, time: timespec) -> Option<c_int> {
-    let ns = u64::try_from(time.tv_sec)
-        .ok()
-        .zip(u64::try_from(time.tv_nsec).ok());
     let now = clock::shown(clock);
     world::with_host(|world, host| {
-        let Some((seconds, nanos)) = ns.filter(|(_, nanos)| *nanos < 1_000_000_000) else {
+        let Ok(mut ns) = nanoseconds(time) else {
             return libc::EINVAL;
         };
-        let mut ns = seconds.saturating_mul(1_000_000_000).saturating_add(nanos);
         if is_absolute {
             ns = ns.saturating_sub(now.unwrap_or(0));
         }
-        let until = world.time_after(host, ns);
+        // A loop that waits for what is left of a time would never see it pass.
+        let until = world.time_after(host, ns.max(1));
         world.sleeps(host, until);
         0
     })
@@ -77,6 +66,16 @@ unsafe extern "C" fn clock_nanosleep(
 ) -> c_int {
     if time.is_null() {
         return libc::EFAULT;
+    }
+    // The system would answer `EOPNOTSUPP` for the second.
+    if !clock::is_known(clock) || clock == libc::CLOCK_THREAD_CPUTIME_ID {
+        return libc::EINVAL;
+    }
+    if matches!(
+        clock,
+        libc::CLOCK_MONOTONIC_RAW | libc::CLOCK_MONOTONIC_COARSE | libc::CLOCK_REALTIME_COARSE
+    ) {
+        return libc::ENOTSUP;
     }
     // SAFETY: by the contract of libc.
     let wanted = unsafe { ptr::read(time) };
@@ -107,9 +106,38 @@ unsafe extern "C" fn nanosleep(time: *const timespec, left: *mut timespec) -> c_
     }
 }
 
+#[unsafe(no_mangle)]
+unsafe extern "C" fn usleep(us: c_uint) -> c_int {
+    let time = timespec {
+        tv_sec: (us / 1_000_000).into(),
+        tv_nsec: (us % 1_000_000 * 1_000).into(),
+    };
+    // SAFETY: the time is valid.
+    unsafe { nanosleep(&raw const time, ptr::null_mut()) }
+}
+
+/// A signal may end it in the system, and then it answers the seconds that are left.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn sleep(seconds: c_uint) -> c_uint {
+    let mut time = timespec {
+        tv_sec: seconds.into(),
+        tv_nsec: 0,
+    };
+    let time = &raw mut time;
+    // SAFETY: both are valid, and may be the same.
+    unsafe {
+        match nanosleep(time, time) {
+            0 => 0,
+            _ => (*time).tv_sec as c_uint,
+        }
+    }
+}
+
 /// The functions of this file, for [`is_linked`](super::is_linked).
 pub(super) const PART: &[*const c_void] = &[
     pthread_create as *const c_void,
     clock_nanosleep as *const c_void,
     nanosleep as *const c_void,
+    usleep as *const c_void,
+    sleep as *const c_void,
 ];

@@ -19,11 +19,17 @@ use super::{
     },
     is_ours,
     messages::Sending,
-    sockets::{on_socket, or_deadlock, os},
+    pipes,
+    sockets::{is_socket, on_socket, or_deadlock},
     system::call,
     transferred, unix,
 };
-use crate::{network::Arrival, unix::Name, world};
+use crate::{
+    error::os,
+    network::Arrival,
+    unix::{FileKey, Name},
+    world,
+};
 
 /// More than the longest datagram.
 const LONGEST: usize = 1 << 16;
@@ -41,15 +47,26 @@ pub(super) struct Received {
     pub(super) is_cut: bool,
     /// Of a datagram of UDP.
     pub(super) arrival: Option<Arrival>,
+    /// Files whose descriptors came with it. They are counted.
+    pub(super) rights: Vec<FileKey>,
 }
 
 impl Received {
+    /// Its length. Descriptors that came with it are closed, as nobody asks for them.
+    fn length(self) -> usize {
+        if !self.rights.is_empty() {
+            world::with(|world| world.release(self.rights));
+        }
+        self.len
+    }
+
     fn of_stream(len: usize) -> Self {
         Self {
             len,
             from: Sender::Nobody,
             is_cut: false,
             arrival: None,
+            rights: Vec::new(),
         }
     }
 
@@ -59,6 +76,7 @@ impl Received {
             from: Sender::Inet(arrival.from),
             is_cut,
             arrival: Some(arrival),
+            rights: Vec::new(),
         }
     }
 }
@@ -90,8 +108,9 @@ impl Sender {
 
 /// Where a send goes to, if the call says it.
 pub(super) enum To {
-    Inet(SocketAddr),
-    Unix(Option<Name>),
+    Inet(addr::Given),
+    /// An error is one of an address that is none.
+    Unix(io::Result<unix::Given>),
 }
 
 impl To {
@@ -103,13 +122,13 @@ impl To {
         to: *const sockaddr,
         len: socklen_t,
     ) -> io::Result<Option<Self>> {
-        if to.is_null() {
+        if to.is_null() || len == 0 {
             return Ok(None);
         }
         // SAFETY: by contract.
         let to = unsafe {
             match unix::of(fd) {
-                Some(_) => Self::Unix(unix::read(to, len)?),
+                Some(_) => Self::Unix(unix::read(to, len)),
                 None => Self::Inet(addr::read(to, len)?),
             }
         };
@@ -128,7 +147,7 @@ pub(super) unsafe fn receive(fd: c_int, into: &[iovec], flags: c_int) -> io::Res
         | libc::MSG_WAITALL
         | libc::MSG_CMSG_CLOEXEC;
     if flags & !known != 0 {
-        return Err(os(libc::EINVAL));
+        return is_socket(fd).and(Err(os(libc::EINVAL)));
     }
     if let Some(id) = unix::of(fd) {
         // SAFETY: by contract.
@@ -142,6 +161,10 @@ pub(super) unsafe fn receive(fd: c_int, into: &[iovec], flags: c_int) -> io::Res
         let room = lens.fold(0_usize, usize::saturating_add);
         let mut one_datagram = |buffer: &mut [u8]| world.net.recv_message(id, buffer, peek);
         if is_tcp {
+            let waits = flags & libc::MSG_WAITALL != 0 && !nonblocking;
+            if waits && !peek && world.net.has_less(id, room)? {
+                return Err(os(libc::EDEADLK));
+            }
             // As in Linux, bytes of a stream are dropped if the caller asks for it.
             let dropped = flags & libc::MSG_TRUNC != 0;
             let mut get = |buffer: &mut [u8]| {
@@ -226,6 +249,11 @@ pub(super) unsafe fn entries<'a>(list: *const iovec, count: usize) -> io::Result
     }
 }
 
+/// Whether the buffers have no room. As in Linux, `readv` and `writev` then look at no file.
+fn is_nothing(list: &[iovec]) -> bool {
+    list.iter().all(|one| one.iov_len == 0)
+}
+
 pub(super) fn one(base: *const c_void, len: size_t) -> [iovec; 1] {
     let iov_base = base.cast_mut();
     [iovec {
@@ -261,7 +289,7 @@ unsafe extern "C" fn recvfrom(
         // SAFETY: by the contract of libc.
         unsafe { peer.write(from, from_len) };
     }
-    transferred(received.map(|received| received.len))
+    transferred(received.map(Received::length))
 }
 
 #[unsafe(no_mangle)]
@@ -281,12 +309,16 @@ unsafe extern "C" fn read(fd: c_int, out: *mut c_void, len: size_t) -> ssize_t {
         // SAFETY: by the contract of libc.
         return transferred(unsafe { read_file(fd, &one(out, len), None) });
     }
+    if let Some(end) = pipes::of(fd) {
+        // SAFETY: by the contract of libc.
+        return transferred(unsafe { pipes::read(end, &one(out, len)) });
+    }
     if len == 0 {
         // As in Linux, it does not look at the socket.
         return 0;
     }
     // SAFETY: by the contract of libc.
-    transferred(unsafe { receive(fd, &one(out, len), 0) }.map(|received| received.len))
+    transferred(unsafe { receive(fd, &one(out, len), 0) }.map(Received::length))
 }
 
 #[unsafe(no_mangle)]
@@ -302,12 +334,22 @@ unsafe extern "C" fn readv(fd: c_int, list: *const iovec, count: c_int) -> ssize
             into.and_then(|into| read_file(fd, into, None))
         });
     }
+    if let Some(end) = pipes::of(fd) {
+        // SAFETY: by the contract of libc.
+        return transferred(unsafe {
+            let into = entries(list, count as usize);
+            into.and_then(|into| pipes::read(end, into))
+        });
+    }
     // SAFETY: by the contract of libc.
     let received = unsafe {
         let into = entries(list, count as usize);
-        into.and_then(|into| receive(fd, into, 0))
+        into.and_then(|into| match is_nothing(into) {
+            true => Ok(Received::of_stream(0)),
+            false => receive(fd, into, 0),
+        })
     };
-    transferred(received.map(|received| received.len))
+    transferred(received.map(Received::length))
 }
 
 /// The count of an eventfd, which is zero then. None if it is none.
@@ -315,7 +357,7 @@ fn take_count(fd: c_int, len: usize) -> Option<io::Result<u64>> {
     let taken = world::with(|world| {
         let file = world.files.get(fd).ok()?;
         match &mut file.kind {
-            Kind::Event { .. } | Kind::Timer if len < 8 => Some(Err(os(libc::EINVAL))),
+            Kind::Event { .. } | Kind::Timer(_) if len < 8 => Some(Err(os(libc::EINVAL))),
             Kind::Event { count: 0, .. } => {
                 Some(or_deadlock(file.nonblocking, Err(os(libc::EAGAIN))))
             }
@@ -327,7 +369,8 @@ fn take_count(fd: c_int, len: usize) -> Option<io::Result<u64>> {
                 *count -= taken;
                 Some(Ok(taken))
             }
-            Kind::Timer => Some(or_deadlock(file.nonblocking, Err(os(libc::EAGAIN)))),
+            Kind::Timer(_) => Some(world.read_timer(fd)),
+            Kind::Epoll(_) => Some(Err(os(libc::EINVAL))),
             _ => None,
         }
     });
@@ -371,26 +414,31 @@ pub(super) unsafe fn send_all(
         | libc::MSG_DONTROUTE
         | libc::MSG_CONFIRM;
     if flags & !known != 0 {
-        return Err(os(libc::EOPNOTSUPP));
+        return is_socket(fd).and(Err(os(libc::EOPNOTSUPP)));
     }
     // SAFETY: by contract.
     let bytes = &*unsafe { bytes_of(from) };
     if let Some(id) = unix::of(fd) {
         let to = match to {
-            Some(To::Unix(name)) => name,
+            Some(To::Unix(name)) => Some(name),
             _ => None,
         };
-        return unix::send(fd, id, bytes, flags, to);
+        return unix::send(fd, id, bytes, flags, to, control.descriptors());
     }
     on_socket(fd, |world, id, nonblocking| {
         let nonblocking = nonblocking || flags & libc::MSG_DONTWAIT != 0;
         let is_udp = matches!(world.files.get(fd)?.kind, Kind::Udp(_));
-        let to = match to {
-            Some(To::Inet(to)) => Some(to),
-            _ => None,
-        };
         let result = if is_udp {
-            control.send(world, (fd, id), bytes, to)
+            let v6 = world.net.is_v6(id)?;
+            let to = match to {
+                // As in Linux, the rest of a datagram may have any address.
+                Some(To::Inet(_)) if !v6 && world.net.has_begun(id)? => Ok(None),
+                Some(To::Inet(to)) => to.to_send(v6),
+                _ => Ok(None),
+            };
+            world.net.prepare_send(id, bytes.len())?;
+            let more = flags & libc::MSG_MORE != 0;
+            control.send(world, (fd, id), bytes, (to?, more))
         } else {
             // As in Linux, a stream does not look at the address.
             world.net.write(id, bytes)
@@ -437,16 +485,27 @@ pub(super) unsafe extern "C" fn write(fd: c_int, from: *const c_void, len: size_
         file.is_ok_and(|file| matches!(file.kind, Kind::Event { .. }))
     });
     if is_event == Some(true) {
-        if len < 8 {
+        if len != 8 {
             return fails(libc::EINVAL) as ssize_t;
         }
         // SAFETY: by the contract of libc there are 8 bytes.
         let by = unsafe { ptr::read_unaligned(from.cast::<u64>()) };
         return transferred(add_count(fd, by));
     }
+    let has_no_write = world::with(|world| {
+        let file = world.files.get(fd);
+        file.is_ok_and(|file| matches!(file.kind, Kind::Timer(_) | Kind::Epoll(_)))
+    });
+    if has_no_write == Some(true) {
+        return fails(libc::EINVAL) as ssize_t;
+    }
     if is_file(fd) {
         // SAFETY: by the contract of libc.
         return transferred(unsafe { write_file(fd, &one(from, len), None) });
+    }
+    if let Some(end) = pipes::of(fd) {
+        // SAFETY: by the contract of libc.
+        return transferred(unsafe { pipes::write(end, &one(from, len)) });
     }
     // SAFETY: by the contract of libc.
     transferred(unsafe { send_all(fd, &one(from, len), 0, None, &Sending::default()) })
@@ -484,10 +543,20 @@ unsafe extern "C" fn writev(fd: c_int, list: *const iovec, count: c_int) -> ssiz
             from.and_then(|from| write_file(fd, from, None))
         });
     }
+    if let Some(end) = pipes::of(fd) {
+        // SAFETY: by the contract of libc.
+        return transferred(unsafe {
+            let from = entries(list, count as usize);
+            from.and_then(|from| pipes::write(end, from))
+        });
+    }
     // SAFETY: by the contract of libc.
     transferred(unsafe {
         let from = entries(list, count as usize);
-        from.and_then(|from| send_all(fd, from, 0, None, &Sending::default()))
+        from.and_then(|from| match is_nothing(from) {
+            true => Ok(0),
+            false => send_all(fd, from, 0, None, &Sending::default()),
+        })
     })
 }
 

@@ -12,13 +12,15 @@ use libc::{c_int, c_void, iovec, sa_family_t, sockaddr, sockaddr_un, socklen_t, 
 use super::{
     answer, fails,
     files::Kind,
+    kept::Of,
     number,
     options::Value,
-    sockets::{or_deadlock, os},
+    sockets::{is_kind, is_tcp, or_deadlock},
     system::call,
     transfer::{Received, Sender, scatter},
 };
 use crate::{
+    error::os,
     unix::{Kind as Type, Name, Place, Sockets, UnixId},
     world::{self, World},
 };
@@ -39,10 +41,45 @@ pub(super) fn with<R>(f: impl FnOnce(&mut Sockets) -> io::Result<R>) -> io::Resu
     world::with(|world| f(&mut world.unix)).unwrap_or_else(|| Err(os(libc::EBADF)))
 }
 
+/// An address as a program gives it.
+pub(super) enum Given {
+    /// Of the family `AF_UNSPEC`.
+    Unspecified,
+    Unnamed,
+    Named(Name),
+}
+
+impl Given {
+    /// The name to bind to. Without one the kernel makes one up.
+    fn name_to_bind(self) -> io::Result<Option<Name>> {
+        match self {
+            Self::Unspecified => Err(os(libc::EINVAL)),
+            Self::Unnamed => Ok(None),
+            Self::Named(name) => Ok(Some(name)),
+        }
+    }
+
+    /// The name to connect to. Without one the socket is disconnected.
+    fn name_to_connect(self) -> io::Result<Option<Name>> {
+        match self {
+            Self::Unspecified => Ok(None),
+            Self::Unnamed => Err(os(libc::EINVAL)),
+            Self::Named(name) => Ok(Some(name)),
+        }
+    }
+
+    fn name_to_send(self) -> io::Result<Name> {
+        match self {
+            Self::Unspecified | Self::Unnamed => Err(os(libc::EINVAL)),
+            Self::Named(name) => Ok(name),
+        }
+    }
+}
+
 /// # Safety
 ///
 /// - `addr` is valid for reads of `len` bytes.
-pub(super) unsafe fn read(addr: *const sockaddr, len: socklen_t) -> io::Result<Option<Name>> {
+pub(super) unsafe fn read(addr: *const sockaddr, len: socklen_t) -> io::Result<Given> {
     let len = len as usize;
     if addr.is_null() || len < PATH || len > mem::size_of::<sockaddr_un>() {
         return Err(os(libc::EINVAL));
@@ -50,7 +87,7 @@ pub(super) unsafe fn read(addr: *const sockaddr, len: socklen_t) -> io::Result<O
     // SAFETY: by contract, and it is long enough for that field.
     let family = unsafe { ptr::read_unaligned(addr.cast::<sa_family_t>()) };
     if c_int::from(family) == libc::AF_UNSPEC {
-        return Ok(None);
+        return Ok(Given::Unspecified);
     }
     if c_int::from(family) != libc::AF_UNIX {
         return Err(os(libc::EINVAL));
@@ -58,11 +95,11 @@ pub(super) unsafe fn read(addr: *const sockaddr, len: socklen_t) -> io::Result<O
     // SAFETY: by contract.
     let name = unsafe { std::slice::from_raw_parts(addr.cast::<u8>().add(PATH), len - PATH) };
     Ok(match name {
-        [] => None,
-        [0, name @ ..] => Some(Name::Abstract(name.to_vec())),
+        [] => Given::Unnamed,
+        [0, name @ ..] => Given::Named(Name::Abstract(name.to_vec())),
         path => {
             let end = path.iter().position(|byte| *byte == 0);
-            Some(Name::Path(path[..end.unwrap_or(path.len())].to_vec()))
+            Given::Named(Name::Path(path[..end.unwrap_or(path.len())].to_vec()))
         }
     })
 }
@@ -112,8 +149,7 @@ pub(super) fn socket(
     let of = kind_of(kind, protocol)?;
     world.files.have_room(1)?;
     let id = world.unix.socket(host, of);
-    let nonblocking = kind & libc::SOCK_NONBLOCK != 0;
-    Ok(world.files.open(host, Kind::Unix(id), nonblocking))
+    Ok(world.files.open(host, Kind::Unix(id), kind))
 }
 
 #[unsafe(no_mangle)]
@@ -124,17 +160,20 @@ unsafe extern "C" fn socketpair(
     out: *mut c_int,
 ) -> c_int {
     let made = world::with_host(|world, host| {
+        is_kind(kind)?;
         match domain {
             _ if !world.hosts[host].up => return Err(os(libc::ENETDOWN)),
             libc::AF_UNIX => {}
-            libc::AF_INET | libc::AF_INET6 => return Err(os(libc::EOPNOTSUPP)),
+            libc::AF_INET | libc::AF_INET6 => {
+                is_tcp(kind, protocol)?;
+                return Err(os(libc::EOPNOTSUPP));
+            }
             _ => return Err(os(libc::EAFNOSUPPORT)),
         }
         let of = kind_of(kind, protocol)?;
         world.files.have_room(2)?;
         let (a, b) = world.unix.pair(host, of);
-        let nonblocking = kind & libc::SOCK_NONBLOCK != 0;
-        Ok([a, b].map(|id| world.files.open(host, Kind::Unix(id), nonblocking)))
+        Ok([a, b].map(|id| world.files.open(host, Kind::Unix(id), kind)))
     });
     match made {
         // SAFETY: by the contract of libc.
@@ -163,8 +202,7 @@ pub(super) unsafe fn accept(
         let (host, nonblocking) = (file.host, file.nonblocking);
         world.files.have_room(1)?;
         let (child, peer) = or_deadlock(nonblocking, world.unix.accept(id))?;
-        let nonblocking = flags & libc::SOCK_NONBLOCK != 0;
-        Ok((world.files.open(host, Kind::Unix(child), nonblocking), peer))
+        Ok((world.files.open(host, Kind::Unix(child), flags), peer))
     });
     match accepted.unwrap_or_else(|| Err(os(libc::EBADF))) {
         Ok((child, peer)) => {
@@ -177,17 +215,17 @@ pub(super) unsafe fn accept(
 }
 
 /// What a name of a host leads to.
-fn place(world: &World, host: usize, name: Name) -> io::Result<Place> {
+fn place(world: &World, host: usize, kind: Type, name: Name) -> io::Result<Place> {
     match name {
-        Name::Abstract(name) => Ok(Place::Abstract(name)),
+        Name::Abstract(name) => Ok(Place::Abstract(kind, name)),
         Name::Path(path) => world.hosts[host].disk.socket_at(&path).map(Place::Node),
     }
 }
 
-pub(super) fn bind(fd: c_int, id: UnixId, name: io::Result<Option<Name>>) -> c_int {
+pub(super) fn bind(fd: c_int, id: UnixId, name: io::Result<Given>) -> c_int {
     let bound = world::with(|world| {
         let host = world.files.get(fd)?.host;
-        let path = match name? {
+        let path = match name?.name_to_bind()? {
             None => return world.unix.bind(id, None),
             Some(Name::Abstract(name)) => return world.unix.bind(id, Some(name)),
             Some(Name::Path(path)) => path,
@@ -203,12 +241,18 @@ pub(super) fn bind(fd: c_int, id: UnixId, name: io::Result<Option<Name>>) -> c_i
     answer(bound.unwrap_or_else(|| Err(os(libc::EBADF))))
 }
 
-pub(super) fn connect(fd: c_int, id: UnixId, to: io::Result<Option<Name>>) -> c_int {
+pub(super) fn connect(fd: c_int, id: UnixId, to: io::Result<Given>) -> c_int {
     let connected = world::with(|world| {
         let file = world.files.get(fd)?;
         let (host, nonblocking) = (file.host, file.nonblocking);
-        let place = to?.map(|name| place(world, host, name)).transpose()?;
-        or_deadlock(nonblocking, world.unix.connect(id, place))
+        let kind = world.unix.kind(id)?;
+        let name = to?.name_to_connect()?;
+        let place = name
+            .map(|name| place(world, host, kind, name))
+            .transpose()?;
+        let connected = or_deadlock(nonblocking, world.unix.connect(id, place));
+        world.release([]);
+        connected
     });
     answer(connected.unwrap_or_else(|| Err(os(libc::EBADF))))
 }
@@ -246,10 +290,14 @@ pub(super) unsafe fn receive(
 ) -> io::Result<Received> {
     let lens = into.iter().map(|one| one.iov_len);
     let room = lens.fold(0_usize, usize::saturating_add);
+    let peek = flags & libc::MSG_PEEK != 0;
     let received = world::with(|world| {
         let nonblocking = world.files.get(fd)?.nonblocking || flags & libc::MSG_DONTWAIT != 0;
-        let peek = flags & libc::MSG_PEEK != 0;
         let received = or_deadlock(nonblocking, world.unix.receive(id, room, peek))?;
+        if peek {
+            world.hold(&received.rights);
+        }
+        world.release([]);
         Ok((received, world.unix.kind(id)? == Type::Stream))
     });
     let (received, is_stream) = received.unwrap_or_else(|| Err(os(libc::EBADF)))?;
@@ -266,6 +314,7 @@ pub(super) unsafe fn receive(
         from,
         is_cut,
         arrival: None,
+        rights: received.rights,
     })
 }
 
@@ -274,23 +323,40 @@ pub(super) fn send(
     id: UnixId,
     bytes: &[u8],
     flags: c_int,
-    to: Option<Name>,
+    to: Option<io::Result<Given>>,
+    descriptors: &[c_int],
 ) -> io::Result<usize> {
     let sent = world::with(|world| {
+        let rights = descriptors.iter().map(|fd| world.files.of(*fd));
+        let rights: Vec<_> = rights.collect::<io::Result<_>>()?;
         let file = world.files.get(fd)?;
         let host = file.host;
         let nonblocking = file.nonblocking || flags & libc::MSG_DONTWAIT != 0;
-        let to = to.map(|name| place(world, host, name));
-        or_deadlock(nonblocking, world.unix.send(id, bytes, to))
+        let to = match (world.unix.kind(id)?, to) {
+            // Only a datagram's address is looked at.
+            (kind @ Type::Datagram, Some(name)) => {
+                Some(place(world, host, kind, name?.name_to_send()?))
+            }
+            (_, to) => to.map(|_| Err(os(libc::EINVAL))),
+        };
+        let sent = or_deadlock(nonblocking, world.unix.send(id, bytes, to, &rights))?;
+        // A stream has no message without bytes.
+        if !bytes.is_empty() || world.unix.kind(id)? != Type::Stream {
+            world.hold(&rights);
+        }
+        world.release([]);
+        Ok(sent)
     });
     sent.unwrap_or_else(|| Err(os(libc::EBADF)))
 }
 
 /// The value of an option.
-pub(super) fn option(id: UnixId, level: c_int, name: c_int) -> io::Result<Value> {
+pub(super) fn option(fd: c_int, id: UnixId, level: c_int, name: c_int) -> io::Result<Value> {
     if level != libc::SOL_SOCKET {
         return Err(os(libc::EOPNOTSUPP));
     }
+    let kept = world::with(|world| world.files.get(fd).ok()?.kept.get(Of::Unix, level, name));
+    let own = std::process::id() as libc::pid_t;
     with(|unix| {
         Ok(Value::Number(match name {
             libc::SO_TYPE => match unix.kind(id)? {
@@ -303,31 +369,20 @@ pub(super) fn option(id: UnixId, level: c_int, name: c_int) -> io::Result<Value>
             libc::SO_ACCEPTCONN => unix.is_listening(id)?.into(),
             libc::SO_SNDBUF => unix.buffers(id)?.0 as c_int,
             libc::SO_RCVBUF => unix.buffers(id)?.1 as c_int,
-            libc::SO_PROTOCOL
-            | libc::SO_PASSCRED
-            | libc::SO_REUSEADDR
-            | libc::SO_REUSEPORT
-            | libc::SO_BROADCAST
-            | libc::SO_KEEPALIVE
-            | libc::SO_PRIORITY => 0,
-            libc::SO_RCVLOWAT => 1,
-            libc::SO_PEERCRED => return credentials(unix.has_credentials(id)?),
-            libc::SO_RCVTIMEO | libc::SO_SNDTIMEO => return Ok(Value::NO_TIME),
-            libc::SO_LINGER => return Ok(Value::NO_LINGER),
-            _ => return Err(os(libc::ENOPROTOOPT)),
+            libc::SO_PROTOCOL | libc::SO_REUSEPORT => 0,
+            libc::SO_SNDLOWAT => 1,
+            libc::SO_PEERCRED => return credentials(own, unix.has_credentials(id)?),
+            _ => kept.flatten().ok_or_else(|| os(libc::ENOPROTOOPT))?,
         }))
     })
 }
 
-fn credentials(known: bool) -> io::Result<Value> {
+/// Those of the peer, which is in the same host, and so in the process `pid`.
+fn credentials(pid: libc::pid_t, known: bool) -> io::Result<Value> {
     // SAFETY: they take nothing.
     let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };
     Ok(Value::Credentials(if known {
-        ucred {
-            pid: std::process::id() as libc::pid_t,
-            uid,
-            gid,
-        }
+        ucred { pid, uid, gid }
     } else {
         ucred {
             pid: 0,
@@ -337,30 +392,31 @@ fn credentials(known: bool) -> io::Result<Value> {
     }))
 }
 
-/// Sets an option. Those that have no effect are taken, as Linux takes them.
-pub(super) fn set_option(id: UnixId, level: c_int, name: c_int, value: c_int) -> io::Result<()> {
+/// Sets an option.
+pub(super) fn set_option(
+    fd: c_int,
+    id: UnixId,
+    (level, name): (c_int, c_int),
+    value: c_int,
+) -> io::Result<()> {
     if level != libc::SOL_SOCKET {
         return Err(os(libc::EOPNOTSUPP));
     }
-    // As Linux: twice what is asked for, within limits.
-    let doubled = |least: usize| {
-        (value.max(0) as usize)
-            .saturating_mul(2)
-            .clamp(least, 425_984)
-    };
+    // As Linux: twice what is asked for, within limits. A negative number is a large one.
+    let doubled = |least: usize| (value.cast_unsigned() as usize * 2).clamp(least, 425_984);
     with(|unix| match name {
         libc::SO_SNDBUF => unix.set_send_buffer(id, doubled(4_608)),
         libc::SO_RCVBUF => unix.set_receive_buffer(id, doubled(2_304)),
-        libc::SO_REUSEADDR
-        | libc::SO_REUSEPORT
-        | libc::SO_BROADCAST
-        | libc::SO_KEEPALIVE
-        | libc::SO_LINGER
-        | libc::SO_PRIORITY
-        | libc::SO_RCVLOWAT
-        | libc::SO_RCVTIMEO
-        | libc::SO_SNDTIMEO => Ok(()),
+        libc::SO_REUSEPORT if value != 0 => Err(os(libc::EOPNOTSUPP)),
+        libc::SO_REUSEPORT => Ok(()),
         _ => Err(os(libc::ENOPROTOOPT)),
+    })
+    .or_else(|error| {
+        let kept = world::with(|world| {
+            let kept = &mut world.files.get(fd).ok()?.kept;
+            kept.set(Of::Unix, level, name, value)
+        });
+        kept.flatten().unwrap_or(Err(error))
     })
 }
 

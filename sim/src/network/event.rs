@@ -30,11 +30,13 @@ pub(crate) enum Event {
     },
     /// A timer of the socket in this slot. It is cancelled before the slot is freed.
     Timer(usize, Timer),
+    /// A file of a host wants to know of a time.
+    Alarm(HostId, usize),
     /// The end of a TIME_WAIT.
     Forget(HostId, Pair),
 }
 
-/// The timers of a TCP socket.
+/// The timers of a socket: all but the last one are TCP's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Timer {
     /// Retransmission, and the probe of a closed window.
@@ -45,6 +47,8 @@ pub(crate) enum Timer {
     Late,
     /// The end of a FIN_WAIT2 that no program waits for.
     Orphan,
+    /// A datagram has left the queue of a slow link, and so the send buffer.
+    Left,
 }
 
 #[derive(Debug, Default)]
@@ -72,6 +76,16 @@ impl Events {
     pub(crate) fn take(&mut self, now: u64) -> Option<(EventKey, Event)> {
         let first = self.queue.first_entry()?;
         (first.key().0 <= now).then(|| first.remove_entry())
+    }
+
+    /// Takes some events, each with its time, in their order.
+    pub(crate) fn take_all(&mut self, which: impl Fn(&Event) -> bool) -> Vec<(u64, Event)> {
+        let queue = std::mem::take(&mut self.queue);
+        let (taken, left) = queue.into_iter().partition(|(_, event)| which(event));
+        self.queue = left;
+        let taken: BTreeMap<EventKey, Event> = taken;
+        let taken = taken.into_iter().map(|((at, _), event)| (at, event));
+        taken.collect()
     }
 
     pub(crate) fn retain(&mut self, keep: impl Fn(&Event) -> bool) {

@@ -3,7 +3,8 @@
 //! For each ordered pair of hosts there is a `Path`: the link that was set for it, or the default
 //! one; whether it is cut or held; and two times that make it a queue. A packet first waits until
 //! the ones before it are through (`busy_until`), takes its length divided by the bandwidth, and
-//! then the latency. The queue has no end: no packet is lost because a link is slow.
+//! then the latency. The queue has no end: no packet is lost because a link is slow. But a datagram
+//! is in its socket's send buffer until it is through, so a socket has only so many there.
 //!
 //! A path is first in, first out, so jitter alone does not change the order of packets. Only a
 //! datagram that the chance `reorder_ppm` picks may be passed by later ones.
@@ -25,6 +26,9 @@ pub(crate) const LOOPBACK: u64 = 1_000;
 
 /// Why a packet is lost.
 const CUT: &str = "lost in a partition";
+
+/// Longest latency, in nanoseconds: 36 years. So sums of times have room.
+const LONGEST: u64 = 1 << 60;
 
 /// How long a packet is on its way. All times are in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +63,7 @@ pub enum Latency {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// How long a packet is on its way.
+    /// How long a packet is on its way. What is above 36 years counts as 36 years.
     pub latency: Latency,
     /// A uniform time from 0 to this comes on top of the latency, in nanoseconds.
     pub jitter: u64,
@@ -94,8 +98,38 @@ impl Latency {
     pub(crate) fn draw(self, rng: &mut Rng) -> u64 {
         match self {
             Self::Constant(time) => time,
-            Self::Uniform { min, max } => min + rng.below(max.saturating_sub(min) + 1),
+            Self::Uniform { min, max } => {
+                let span = max.saturating_sub(min).saturating_add(1);
+                min.saturating_add(rng.below(span))
+            }
             Self::Exponential { min, mean } => min.saturating_add(rng.exponential(mean)),
+        }
+        .min(LONGEST)
+    }
+
+    /// Panics if no time is in it.
+    #[track_caller]
+    pub(crate) fn check(self) {
+        if let Self::Uniform { min, max } = self {
+            assert!(
+                min <= max,
+                "a latency from {min} to {max} ns has no time in it: give the shorter one as `min`"
+            );
+        }
+    }
+
+    /// The same, and so many nanoseconds more.
+    pub(crate) fn longer(self, by: u64) -> Self {
+        match self {
+            Self::Constant(time) => Self::Constant(time.saturating_add(by)),
+            Self::Uniform { min, max } => Self::Uniform {
+                min: min.saturating_add(by),
+                max: max.saturating_add(by),
+            },
+            Self::Exponential { min, mean } => Self::Exponential {
+                min: min.saturating_add(by),
+                mean,
+            },
         }
     }
 }
@@ -106,16 +140,19 @@ impl Link {
         let jitter = if self.jitter == 0 {
             0
         } else {
-            rng.below(self.jitter + 1)
+            rng.below(self.jitter.saturating_add(1))
         };
-        latency.saturating_add(jitter)
+        latency.saturating_add(jitter).min(LONGEST)
     }
 
     /// Time that the link needs for `bytes`, one after the other.
     fn occupied(&self, bytes: usize) -> u64 {
         match self.bandwidth {
             None | Some(0) => 0,
-            Some(rate) => (bytes as u128 * 1_000_000_000 / u128::from(rate)) as u64,
+            Some(rate) => {
+                let time = bytes as u128 * 1_000_000_000 / u128::from(rate);
+                u64::try_from(time).unwrap_or(u64::MAX)
+            }
         }
     }
 }
@@ -135,12 +172,24 @@ pub(crate) struct Path {
 
 impl Network {
     /// Sets the link for packets from one host to another. The way back keeps its own.
+    ///
+    /// # Panics
+    ///
+    /// If its latency is [`Latency::Uniform`] with a `min` above its `max`.
+    #[track_caller]
     pub fn set_link(&mut self, from: HostId, to: HostId, link: Link) {
+        link.latency.check();
         self.path(from, to).link = Some(link);
     }
 
     /// Sets the link of all pairs of hosts that have none of their own.
+    ///
+    /// # Panics
+    ///
+    /// As [`set_link`](Self::set_link).
+    #[track_caller]
     pub fn set_default_link(&mut self, link: Link) {
+        link.latency.check();
         self.default_link = link;
     }
 
@@ -246,20 +295,32 @@ impl Network {
         }
     }
 
-    fn travel(&mut self, from: HostId, to: HostId, mut packet: Packet) {
+    fn travel(&mut self, from: HostId, to: HostId, packet: Packet) {
+        let (sender, bytes) = (packet.sender(), packet.wire_len());
+        let left = self.pass(from, to, packet);
+        if let (Some(sender), Some(at)) = (sender, left.filter(|left| *left > self.now)) {
+            self.udp_leaves(sender, at, bytes);
+        }
+    }
+
+    /// Gives when the packet leaves the queue of the link, if it comes there.
+    fn pass(&mut self, from: HostId, to: HostId, mut packet: Packet) -> Option<u64> {
         let path = self.paths.entry((from, to)).or_default();
         if path.cut {
-            return self.log_lost(from, &packet, CUT);
+            self.log_lost(from, &packet, CUT);
+            return None;
         }
         if path.held {
             path.waiting.push(packet);
-            return;
+            return None;
         }
         let (link, rng) = (path.link.unwrap_or(self.default_link), &mut self.rng);
-        let left = self.now.max(path.busy_until) + link.occupied(packet.wire_len());
+        let free = self.now.max(path.busy_until);
+        let left = free.saturating_add(link.occupied(packet.wire_len()));
         path.busy_until = left;
         if (0..packet.fragments()).any(|_| rng.chance(link.loss_ppm)) {
-            return self.log_lost(from, &packet, "lost on the way");
+            self.log_lost(from, &packet, "lost on the way");
+            return Some(left);
         }
         packet.corrupt |= rng.chance(link.corrupt_ppm);
         let datagram = packet.is_datagram();
@@ -267,9 +328,10 @@ impl Network {
         for copy in std::iter::repeat_n(packet, 1 + usize::from(twice)) {
             let delay = link.delay(rng);
             let at = if datagram && rng.chance(link.reorder_ppm) {
-                left + delay + rng.below(delay.max(1) + 1)
+                let passed_for = rng.below(delay.max(1) + 1);
+                left.saturating_add(delay).saturating_add(passed_for)
             } else {
-                path.last_arrival = path.last_arrival.max(left + delay);
+                path.last_arrival = path.last_arrival.max(left.saturating_add(delay));
                 path.last_arrival
             };
             self.events.add(
@@ -281,6 +343,7 @@ impl Network {
                 },
             );
         }
+        Some(left)
     }
 
     /// Takes a packet that arrives, unless a partition or a hold has come in between.

@@ -103,7 +103,7 @@ impl Network {
     /// A host sends a packet, which gets its number.
     pub(crate) fn log_sent(&mut self, from: HostId, packet: &mut Packet) {
         if self.log.is_some()
-            && let Some(text) = sent(packet, &self.shown(packet.to))
+            && let Some((text, _)) = sent(packet, &self.shown(packet.to))
             && let Some(log) = &mut self.log
         {
             log.packets += 1;
@@ -126,10 +126,10 @@ impl Network {
     /// A packet of a host does not arrive, or not yet.
     pub(crate) fn log_lost(&mut self, from: HostId, packet: &Packet, why: &str) {
         if packet.number > 0
-            && let Some(text) = sent(packet, &self.shown(packet.to))
+            && let Some((_, what)) = sent(packet, &self.shown(packet.to))
             && let Some(log) = &mut self.log
         {
-            let text = format!("{why}: what {text}");
+            let text = format!("{why}: {what}");
             log.add(Some(from), self.now, text, None);
         }
     }
@@ -147,21 +147,35 @@ impl Network {
     }
 }
 
-fn sent(packet: &Packet, to: &str) -> Option<String> {
+/// What a host did when it sent a packet, and what the packet is.
+fn sent(packet: &Packet, to: &str) -> Option<(String, String)> {
+    let sent = |what: String| (format!("sent {what}"), what);
     let segment = match &packet.body {
-        Body::Udp(one) => return Some(format!("sent a datagram of {} to {to}", bytes(&one.data))),
-        Body::Unreachable => return Some(format!("refused a datagram of {to}")),
+        Body::Udp(one) => return Some(sent(format!("a datagram of {} to {to}", bytes(&one.data)))),
+        Body::Unreachable => {
+            let refused = format!("refused a datagram of {to}");
+            return Some((refused, format!("the refusal of a datagram of {to}")));
+        }
         Body::Tcp(segment) => segment,
     };
     Some(match (segment.syn, segment.ack) {
-        _ if segment.rst => format!("reset the connection to {to}"),
-        (true, None) => format!("asked {to} for a connection"),
-        (true, Some(_)) => format!("took the connection of {to}"),
-        _ if !segment.data.is_empty() && segment.fin => {
-            format!("sent {} to {to}, the last ones", bytes(&segment.data))
+        _ if segment.rst => {
+            let did = format!("reset the connection to {to}");
+            (did, format!("the reset of the connection to {to}"))
         }
-        _ if !segment.data.is_empty() => format!("sent {} to {to}", bytes(&segment.data)),
-        _ if segment.fin => format!("sent the end of the stream to {to}"),
+        (true, None) => {
+            let did = format!("asked {to} for a connection");
+            (did, format!("the request for a connection to {to}"))
+        }
+        (true, Some(_)) => {
+            let did = format!("took the connection of {to}");
+            (did, format!("the answer to the request of {to}"))
+        }
+        _ if !segment.data.is_empty() && segment.fin => {
+            sent(format!("{} to {to}, the last ones", bytes(&segment.data)))
+        }
+        _ if !segment.data.is_empty() => sent(format!("{} to {to}", bytes(&segment.data))),
+        _ if segment.fin => sent(format!("the end of the stream to {to}")),
         _ => return None,
     })
 }
@@ -193,7 +207,8 @@ fn arrived(packet: &Packet, from: &str) -> Option<String> {
     })
 }
 
-fn bytes(data: &[u8]) -> String {
+/// How many bytes these are, in words.
+pub(crate) fn bytes(data: &[u8]) -> String {
     match data.len() {
         1 => "1 byte".to_owned(),
         many => format!("{many} bytes"),

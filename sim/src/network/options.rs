@@ -38,6 +38,22 @@ impl Default for KeepAlive {
     }
 }
 
+/// See [`Network::info`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Info {
+    /// The number that Linux gives to the state.
+    pub(crate) state: u8,
+    /// Retransmissions since the peer was last heard.
+    pub(crate) tries: u32,
+    /// Bytes of a full segment.
+    pub(crate) segment: u32,
+    /// Nanoseconds.
+    pub(crate) round_trip: u64,
+    pub(crate) deviation: u64,
+    /// Bytes.
+    pub(crate) in_flight: u64,
+}
+
 impl Network {
     fn option(&mut self, socket: SocketId) -> io::Result<&mut Socket> {
         let key = self.key(socket)?;
@@ -151,6 +167,34 @@ impl Network {
         Ok(tcp.is_ok_and(|tcp| tcp.state == State::Listen))
     }
 
+    /// What `TCP_INFO` tells of a connection.
+    ///
+    /// # Errors
+    ///
+    /// `ENOPROTOOPT`: it is a UDP socket.
+    pub(crate) fn info(&self, socket: SocketId) -> io::Result<Info> {
+        let tcp = self.tcp_option(socket)?;
+        Ok(Info {
+            state: match tcp.state {
+                State::Established => 1,
+                State::SynSent => 2,
+                State::SynReceived => 3,
+                State::FinWait1 => 4,
+                State::FinWait2 => 5,
+                State::Closed => 7,
+                State::CloseWait => 8,
+                State::LastAck => 9,
+                State::Listen => 10,
+                State::Closing => 11,
+            },
+            tries: tcp.clock.tries,
+            segment: tcp.mss as u32,
+            round_trip: tcp.clock.srtt,
+            deviation: tcp.clock.deviation,
+            in_flight: tcp.max - tcp.una,
+        })
+    }
+
     /// The times of `SO_KEEPALIVE`, if it is on.
     ///
     /// # Errors
@@ -224,6 +268,26 @@ impl Network {
         Ok(self.sockets[self.key(socket)?].reuse)
     }
 
+    /// Sets `SO_REUSEPORT`: whether sockets that have it set too may have the same address. What
+    /// comes for the address goes to one of them, by a hash of both ends.
+    ///
+    /// # Errors
+    ///
+    /// `EBADF`: the socket is closed.
+    pub fn set_reuse_port(&mut self, socket: SocketId, reuse: bool) -> io::Result<()> {
+        self.option(socket)?.reuse_port = reuse;
+        Ok(())
+    }
+
+    /// Tells whether `SO_REUSEPORT` is set.
+    ///
+    /// # Errors
+    ///
+    /// `EBADF`: the socket is closed.
+    pub fn reuse_port(&self, socket: SocketId) -> io::Result<bool> {
+        Ok(self.sockets[self.key(socket)?].reuse_port)
+    }
+
     /// Sets `IPV6_V6ONLY`: whether an IPv6 socket has nothing to do with IPv4. Off at first.
     ///
     /// # Errors
@@ -231,13 +295,13 @@ impl Network {
     /// `EINVAL`: the socket is bound. `ENOPROTOOPT`: it is an IPv4 socket.
     pub fn set_only_v6(&mut self, socket: SocketId, only: bool) -> io::Result<()> {
         let s = self.option(socket)?;
-        match (s.v6, s.local.port()) {
+        match (s.v6, s.has_port) {
             (false, _) => Err(os(ENOPROTOOPT)),
-            (true, 0) => {
+            (true, false) => {
                 s.only_v6 = only;
                 Ok(())
             }
-            (true, _) => Err(os(EINVAL)),
+            (true, true) => Err(os(EINVAL)),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use super::Network;
+use super::{Network, SocketId};
 
 /// Largest payload of a datagram, or of a fragment of one, on a link with an MTU of 1500 bytes.
 const FRAGMENT: usize = 1_472;
@@ -30,6 +30,8 @@ pub(crate) enum Body {
 pub(crate) struct Datagram {
     /// The type of service, or traffic class: its last two bits are those of ECN.
     pub(crate) tos: u8,
+    /// The socket whose send buffer it is in until it has left a slow link's queue.
+    pub(crate) sender: Option<SocketId>,
     pub(crate) data: Vec<u8>,
 }
 
@@ -44,6 +46,8 @@ pub(crate) struct Segment {
     pub(crate) seq: u64,
     /// Bytes beyond `ack` that the sender has room for.
     pub(crate) window: u64,
+    /// When it was sent, in milliseconds. On the wire it is an option, which Linux always has.
+    pub(crate) time: u64,
     pub(crate) data: Vec<u8>,
 }
 
@@ -57,6 +61,13 @@ impl Segment {
 impl Packet {
     pub(crate) fn is_datagram(&self) -> bool {
         matches!(self.body, Body::Udp(_))
+    }
+
+    pub(crate) fn sender(&self) -> Option<SocketId> {
+        match &self.body {
+            Body::Udp(datagram) => datagram.sender,
+            _ => None,
+        }
     }
 
     fn payload(&self) -> &[u8] {

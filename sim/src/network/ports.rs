@@ -3,8 +3,9 @@
 //! Two sockets conflict over a port if a packet could be meant for both: their addresses overlap.
 //! An unspecified address overlaps with all of its family; `::` overlaps with IPv4 too, unless the
 //! socket is for IPv6 only. `SO_REUSEADDR` on both ends the conflict: for UDP always, for TCP if
-//! neither listens. A TIME_WAIT keeps the port like a socket that does not listen. These are the
-//! rules of `inet_csk_bind_conflict` and `udp_lib_lport_inuse` in Linux.
+//! neither listens. `SO_REUSEPORT` on both ends it always. A TIME_WAIT keeps the port like a socket
+//! that does not listen. These are the rules of `inet_csk_bind_conflict` and `udp_lib_lport_inuse`
+//! in Linux.
 //!
 //! An ephemeral port is the first free one after a random start, from 32768 to 60999. For `bind`,
 //! no other socket may overlap. For `connect`, connections to other addresses may share it, as long
@@ -18,16 +19,19 @@ use std::{
 
 use super::{
     HostId, Network, SocketId,
-    event::EventKey,
-    socket::{Proto, Socket},
+    event::{Event, EventKey},
+    socket::{Proto, Socket, unspecified},
     tcp::State,
 };
 use crate::error::{
-    EADDRINUSE, EADDRNOTAVAIL, EAFNOSUPPORT, EAGAIN, EHOSTUNREACH, EINVAL, ENETUNREACH, os,
+    EACCES, EADDRINUSE, EADDRNOTAVAIL, EAFNOSUPPORT, EAGAIN, EINVAL, ENETUNREACH, os,
 };
 
 const FIRST_EPHEMERAL: u16 = 32_768;
 const LAST_EPHEMERAL: u16 = 60_999;
+
+/// The broadcast address of the hosts' network.
+const ALL_HOSTS: Ipv4Addr = Ipv4Addr::new(10, 255, 255, 255);
 
 pub(crate) const LOOPBACK_V4: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 pub(crate) const LOOPBACK_V6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
@@ -47,6 +51,9 @@ pub(crate) struct Host {
     pub(crate) up: bool,
     /// Its program has slept until then: see `tcp/late.rs`.
     pub(crate) busy_until: u64,
+    /// Packets of its program that leave when it goes on, each with the time before which it does
+    /// not: see `tcp/late.rs`.
+    pub(crate) stopped: Vec<(u64, Event)>,
     pub(crate) connections: BTreeMap<Pair, usize>,
     pub(crate) waiting: BTreeMap<Pair, TimeWait>,
     tcp_ports: BTreeMap<u16, Vec<usize>>,
@@ -60,6 +67,9 @@ pub(crate) struct TimeWait {
     pub(crate) rcv_nxt: u64,
     pub(crate) window: u64,
     pub(crate) reuse: bool,
+    pub(crate) reuse_port: bool,
+    /// That of the peer's last segment.
+    pub(crate) time: u64,
     pub(crate) end: EventKey,
 }
 
@@ -70,6 +80,7 @@ impl Host {
             addrs: addrs.to_vec(),
             up: true,
             busy_until: 0,
+            stopped: Vec::new(),
             connections: BTreeMap::new(),
             waiting: BTreeMap::new(),
             tcp_ports: BTreeMap::new(),
@@ -153,10 +164,13 @@ impl Network {
             return Err(os(if s.v6 { EINVAL } else { EAFNOSUPPORT }));
         }
         let addr = canonical(addr);
+        if s.v6 && s.only_v6 && addr.is_ipv4() {
+            return Err(os(EINVAL));
+        }
         if !addr.ip().is_unspecified() && !self.hosts[s.host.0].has(addr.ip()) {
             return Err(os(EADDRNOTAVAIL));
         }
-        if s.local.port() != 0 || !s.is_idle() {
+        if s.has_port || !s.is_idle() {
             return Err(os(EINVAL));
         }
         let before = std::mem::replace(&mut self.sockets[key].local, addr);
@@ -165,12 +179,15 @@ impl Network {
             port => (!self.conflicts(key, port, false)).then_some(port),
         };
         let Some(port) = port else {
-            self.sockets[key].local = before;
+            let s = &mut self.sockets[key];
+            s.local = SocketAddr::new(unspecified(s.v6), before.port());
             return Err(os(EADDRINUSE));
         };
         self.take_port(key, port);
         let s = &mut self.sockets[key];
         s.addr_locked = !addr.ip().is_unspecified();
+        // As in Linux, an address of IPv6 is for IPv6 alone.
+        s.only_v6 |= s.addr_locked && addr.is_ipv6();
         s.port_locked = addr.port() != 0;
         s.bound = true;
         Ok(())
@@ -178,7 +195,7 @@ impl Network {
 
     /// Gives the socket an ephemeral port if it has none. `remote` is the other end, for `connect`.
     pub(crate) fn auto_bind(&mut self, key: usize, remote: Option<SocketAddr>) -> io::Result<()> {
-        if self.sockets[key].local.port() != 0 {
+        if self.sockets[key].has_port {
             return Ok(());
         }
         let full = match (self.sockets[key].is_tcp(), remote) {
@@ -225,12 +242,13 @@ impl Network {
     pub(crate) fn conflicts(&self, key: usize, port: u16, strict: bool) -> bool {
         let s = &self.sockets[key];
         let (host, mine) = (&self.hosts[s.host.0], (s.local.ip(), s.only_v6));
-        let reuse = s.reuse && !strict;
+        let (reuse, reuse_port) = (s.reuse && !strict, s.reuse_port && !strict);
         let with_socket = host.users(s.is_tcp(), port).iter().any(|&user| {
             let other = &self.sockets[user];
             user != key
                 && overlap(mine, (other.local.ip(), other.only_v6))
                 && !(reuse && other.reuse && !listens(other))
+                && !(reuse_port && other.reuse_port)
         });
         let waiting = || {
             let first = (port, IpAddr::V4(Ipv4Addr::UNSPECIFIED), lowest());
@@ -238,9 +256,10 @@ impl Network {
                 .waiting
                 .range(first..)
                 .take_while(|(pair, _)| pair.0 == port);
-            of_port
-                .into_iter()
-                .any(|(pair, wait)| overlap(mine, (pair.1, false)) && !(reuse && wait.reuse))
+            of_port.into_iter().any(|(pair, wait)| {
+                overlap(mine, (pair.1, false))
+                    && !(reuse && wait.reuse || reuse_port && wait.reuse_port)
+            })
         };
         with_socket || (s.is_tcp() && waiting())
     }
@@ -283,10 +302,13 @@ impl Network {
             return Err(os(ENETUNREACH));
         }
         if to.ip().is_unspecified() {
-            to.set_ip(if to.is_ipv4() {
-                LOOPBACK_V4
-            } else {
-                LOOPBACK_V6
+            to.set_ip(match (to.ip(), s.local.ip()) {
+                // The socket's own address.
+                (IpAddr::V4(_), own @ IpAddr::V4(ip)) if !ip.is_unspecified() => own,
+                (IpAddr::V4(_), _) => LOOPBACK_V4,
+                // As in Linux, `::` is of IPv4 for a socket that has an address of IPv4.
+                (IpAddr::V6(_), IpAddr::V4(_)) => LOOPBACK_V4,
+                (IpAddr::V6(_), IpAddr::V6(_)) => LOOPBACK_V6,
             });
         }
         let source = self.hosts[s.host.0].source_for(to.ip())?;
@@ -295,33 +317,89 @@ impl Network {
             if !takes(own, s.only_v6, to.ip()) {
                 return Err(os(ENETUNREACH));
             }
-        } else if own.is_ipv4() != to.is_ipv4() {
-            return Err(os(ENETUNREACH));
+        } else if own.is_ipv4() && to.is_ipv6() {
+            return Err(os(EAFNOSUPPORT));
+        } else if own.is_ipv6() && to.is_ipv4() {
+            // It has this address from an earlier peer.
+            return Ok((to, source));
         } else if own.is_loopback() && !self.hosts[s.host.0].has(to.ip()) {
             return Err(os(EINVAL));
         }
-        if !to.ip().is_loopback() && !self.owners.contains_key(&to.ip()) {
-            return Err(os(EHOSTUNREACH));
+        if self.is_of_nobody(to.ip()) {
+            self.has_way(to.ip(), s.is_tcp())?;
         }
         Ok((to, if own.is_unspecified() { source } else { own }))
     }
 
+    /// Whether packets to it are lost, since no host has it.
+    pub(crate) fn is_of_nobody(&self, to: IpAddr) -> bool {
+        !to.is_loopback() && !self.owners.contains_key(&to)
+    }
+
+    /// Whether there is a way to an address of nobody: the hosts' networks are `10.0.0.0/8` and
+    /// `fd00::/8`.
+    fn has_way(&self, to: IpAddr, tcp: bool) -> io::Result<()> {
+        let (near, to_all) = match to {
+            IpAddr::V4(ip) => (ip.octets()[0] == 10, ip == ALL_HOSTS || ip.is_broadcast()),
+            IpAddr::V6(ip) => (ip.octets()[0] == 0xfd, false),
+        };
+        match (to_all, near) {
+            (true, _) if !tcp => Err(os(EACCES)),
+            (false, true) => Ok(()),
+            _ => Err(os(ENETUNREACH)),
+        }
+    }
+
     /// The listener for connections to an address: one bound to just it before one bound to all.
-    pub(crate) fn listener(&self, host: HostId, to: SocketAddr) -> Option<usize> {
+    pub(crate) fn listener(&self, host: HostId, to: SocketAddr, from: SocketAddr) -> Option<usize> {
         let users = self.hosts[host.0].users(true, to.port());
         let matching = users.iter().copied().filter(|&key| {
             let s = &self.sockets[key];
             listens(s) && takes(s.local.ip(), s.only_v6, to.ip())
         });
-        matching.max_by_key(|&key| {
-            let s = &self.sockets[key];
+        self.best(matching, from, |s| {
             (!s.local.ip().is_unspecified(), s.v6 == to.is_ipv6())
         })
+    }
+
+    /// The socket that fits best: among equals the newest, or one by a hash of the sender's
+    /// address, if they share their port by `SO_REUSEPORT`.
+    pub(crate) fn best<Fit: Ord>(
+        &self,
+        sockets: impl Iterator<Item = usize> + Clone,
+        from: SocketAddr,
+        fit: impl Fn(&Socket) -> Fit,
+    ) -> Option<usize> {
+        let best = sockets.clone().max_by_key(|&key| fit(&self.sockets[key]))?;
+        let first = &self.sockets[best];
+        if !first.reuse_port {
+            return Some(best);
+        }
+        let equals: Vec<usize> = sockets
+            .filter(|&key| {
+                let s = &self.sockets[key];
+                s.reuse_port && fit(s) == fit(first)
+            })
+            .collect();
+        Some(equals[hash(from) % equals.len()])
     }
 }
 
 fn listens(socket: &Socket) -> bool {
     matches!(&socket.proto, Proto::Tcp(tcp) if tcp.state == State::Listen)
+}
+
+/// A hash of an address that is the same in each run: FNV-1a.
+fn hash(addr: SocketAddr) -> usize {
+    let ip = match addr.ip() {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+        IpAddr::V6(ip) => ip,
+    };
+    let bytes = ip.octets().into_iter().chain(addr.port().to_be_bytes());
+    let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    });
+    (hash >> 32) as usize
 }
 
 /// The lowest address in the order of addresses.

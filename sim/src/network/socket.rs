@@ -10,7 +10,7 @@ use std::{
 
 use super::{
     HostId, Network, Ready, SocketId,
-    tcp::Tcp,
+    tcp::{State, Tcp},
     udp::{Departure, Udp},
 };
 use crate::error::{EBADF, EINVAL, ENOTCONN, EOPNOTSUPP, os};
@@ -25,6 +25,7 @@ pub(crate) struct Socket {
     pub(crate) v6: bool,
     pub(crate) only_v6: bool,
     pub(crate) reuse: bool,
+    pub(crate) reuse_port: bool,
     pub(crate) ttl: u32,
     pub(crate) receive_buffer: usize,
     pub(crate) send_buffer: usize,
@@ -63,6 +64,7 @@ impl Socket {
             v6,
             only_v6: false,
             reuse: false,
+            reuse_port: false,
             ttl: 64,
             receive_buffer: DEFAULT_BUFFER,
             send_buffer: DEFAULT_BUFFER,
@@ -89,7 +91,7 @@ impl Socket {
     /// Neither connected nor listening: `TCP_CLOSE`.
     pub(crate) fn is_idle(&self) -> bool {
         match &self.proto {
-            Proto::Tcp(tcp) => tcp.state == super::tcp::State::Closed,
+            Proto::Tcp(tcp) => tcp.state == State::Closed,
             Proto::Udp(_) => self.remote.is_none(),
         }
     }
@@ -168,7 +170,8 @@ impl Network {
             Proto::Tcp(tcp) => tcp.ready(s),
             Proto::Udp(udp) => udp.ready(s),
         };
-        ready.set_if(s.error.is_some(), Ready::ERROR);
+        let listens = matches!(&s.proto, Proto::Tcp(tcp) if tcp.state == State::Listen);
+        ready.set_if(s.error.is_some() && !listens, Ready::ERROR);
         ready
     }
 
@@ -182,16 +185,48 @@ impl Network {
     ///   handshake gives `Ok`, as in Linux.
     /// - `ECONNREFUSED`, `ECONNRESET`, `ETIMEDOUT`, `ECONNABORTED`: how the handshake ended.
     /// - `EADDRNOTAVAIL`: no ephemeral port is left, or this connection exists.
-    /// - `ENETUNREACH`: the host has no address of that family. `EHOSTUNREACH`: no host has it.
+    /// - `ENETUNREACH`: there is no way to the address. `EHOSTUNREACH`: no host has had it for 3 s.
     /// - `EAFNOSUPPORT`, `EINVAL`: the address is of the wrong family.
     pub fn connect(&mut self, socket: SocketId, to: SocketAddr) -> io::Result<()> {
+        self.connect_to(socket, Ok(to))
+    }
+
+    /// The same. An address that is none is told after what the socket has against a connection.
+    pub(crate) fn connect_to(
+        &mut self,
+        socket: SocketId,
+        to: io::Result<SocketAddr>,
+    ) -> io::Result<()> {
         let key = self.key(socket)?;
         let result = match self.sockets[key].proto {
             Proto::Tcp(_) => self.tcp_connect(key, to),
-            Proto::Udp(_) => self.udp_connect(key, to),
+            Proto::Udp(_) => self
+                .auto_bind(key, None)
+                .and_then(|()| self.udp_connect(key, to?)),
         };
         self.note(key, Ready::NONE);
         result
+    }
+
+    /// Ends the connection of a socket, or its listening, so that it can be connected again:
+    /// `connect` to `AF_UNSPEC`. A TCP connection is reset.
+    ///
+    /// # Errors
+    ///
+    /// `EBADF`: the socket is closed.
+    pub fn disconnect(&mut self, socket: SocketId) -> io::Result<()> {
+        let key = self.key(socket)?;
+        match self.sockets[key].proto {
+            Proto::Tcp(_) => self.tcp_disconnect(key),
+            Proto::Udp(_) => self.udp_disconnect(key),
+        }
+        self.note(key, Ready::NONE);
+        Ok(())
+    }
+
+    /// Whether the socket is of IPv6.
+    pub(crate) fn is_v6(&self, socket: SocketId) -> io::Result<bool> {
+        Ok(self.sockets[self.key(socket)?].v6)
     }
 
     /// Reads what has arrived: bytes of a stream, or one datagram, whose rest is lost if it is
@@ -278,7 +313,10 @@ impl Network {
         let key = self.key(socket)?;
         match self.sockets[key].proto {
             Proto::Tcp(_) => self.tcp_close(key),
-            Proto::Udp(_) => self.free(key),
+            Proto::Udp(_) => {
+                self.stop_leaving(key);
+                self.free(key);
+            }
         }
         Ok(())
     }
@@ -308,10 +346,25 @@ impl Network {
         let s = &self.sockets[self.key(socket)?];
         let connected = match &s.proto {
             Proto::Tcp(tcp) => tcp.has_peer(),
-            Proto::Udp(_) => true,
+            Proto::Udp(_) => s.remote.is_some_and(|peer| peer.port() != 0),
         };
         let peer = s.remote.filter(|_| connected).ok_or_else(|| os(ENOTCONN))?;
         Ok(s.shown(peer))
+    }
+
+    /// The bytes of a packet on the way to the peer: `IP_MTU`.
+    pub(crate) fn mtu(&self, socket: SocketId) -> io::Result<usize> {
+        let peer = self.peer_addr(socket)?.ip().to_canonical();
+        Ok(self.mtu_to(self.key(socket)?, peer))
+    }
+
+    /// The bytes of a packet on the way to an address. Within a host they are Linux's.
+    pub(crate) fn mtu_to(&self, key: usize, to: IpAddr) -> usize {
+        match self.hosts[self.sockets[key].host.0].has(to) {
+            true if to.is_ipv4() => 65_535,
+            true => 65_536,
+            false => 1_500,
+        }
     }
 
     /// Takes the error that waits at the socket: `SO_ERROR`.
@@ -333,9 +386,34 @@ impl Network {
     /// `EBADF`: the socket is closed. `EINVAL`: it listens.
     pub fn unread(&self, socket: SocketId) -> io::Result<usize> {
         match &self.sockets[self.key(socket)?].proto {
-            Proto::Tcp(tcp) if tcp.state == super::tcp::State::Listen => Err(os(EINVAL)),
+            Proto::Tcp(tcp) if tcp.state == State::Listen => Err(os(EINVAL)),
             Proto::Tcp(tcp) => Ok(tcp.received.len()),
             Proto::Udp(udp) => Ok(udp.first_len()),
+        }
+    }
+
+    /// Whether a stream has some bytes, less than so many, and more may come.
+    pub(crate) fn has_less(&self, socket: SocketId, bytes: usize) -> io::Result<bool> {
+        let s = &self.sockets[self.key(socket)?];
+        Ok(match &s.proto {
+            Proto::Tcp(tcp) => {
+                let is_open = !s.shut_read && tcp.state != State::Closed;
+                is_open && !tcp.received.is_empty() && tcp.received.len() < bytes
+            }
+            Proto::Udp(_) => false,
+        })
+    }
+
+    /// Bytes that were written and that the peer has not acknowledged.
+    ///
+    /// # Errors
+    ///
+    /// `EBADF`: the socket is closed. `EINVAL`: it listens.
+    pub fn unacknowledged(&self, socket: SocketId) -> io::Result<usize> {
+        match &self.sockets[self.key(socket)?].proto {
+            Proto::Tcp(tcp) if tcp.state == State::Listen => Err(os(EINVAL)),
+            Proto::Tcp(tcp) => Ok(tcp.buffered() + usize::from(tcp.fin_queued)),
+            Proto::Udp(udp) => Ok(udp.sending()),
         }
     }
 

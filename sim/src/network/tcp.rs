@@ -6,6 +6,7 @@
 //! | `Listen` | has a backlog of connections | `close`, `shutdown` of reading |
 //! | `SynSent` | waits for a SYN-ACK | SYN-ACK, RST, `ETIMEDOUT` |
 //! | `SynReceived` | belongs to a listener, waits for the ACK | ACK with room in the backlog |
+//! | | or both ends have sent a SYN | ACK |
 //! | `Established` | both directions are open | a FIN, sent or received |
 //! | `FinWait1` | this end has closed; its FIN is not acknowledged | ACK, FIN |
 //! | `FinWait2` | and is acknowledged; the other end is open | FIN; 60 s after a `close` |
@@ -163,10 +164,14 @@ pub(crate) struct Clock {
     pub(crate) sent_at: u64,
     /// When the first of them was sent.
     pub(crate) trying_since: u64,
+    /// When the first probe was sent of a window that is closed still.
+    pub(crate) probing_since: Option<u64>,
     pub(crate) duplicate_acks: u32,
     /// Where the sending was when the last loss was noticed by them.
     pub(crate) recover: u64,
     pub(crate) last_heard: u64,
+    /// The newest time that a segment of the peer had.
+    pub(crate) peer_time: u64,
     /// Keep-alive probes without an answer.
     pub(crate) probes: u32,
     /// Segments whose checksum was wrong.

@@ -5,21 +5,26 @@
 //! ICMP *port unreachable*, and a socket that is connected there has the error `ECONNREFUSED`. A
 //! pending error comes before data, as in Linux. A full receive queue drops what arrives.
 //!
-//! A send never waits: the link's queue has no end. So a UDP socket is always writable.
+//! A datagram is in the send buffer until it has left the queue of a link with a bandwidth. While
+//! the buffer is full, a send answers `EAGAIN`. Below the half of it the socket is writable. Over
+//! other links a send never waits.
 
 use std::{
-    collections::VecDeque,
-    io,
+    collections::{BTreeMap, VecDeque},
+    io, mem,
     net::{IpAddr, SocketAddr},
 };
 
 use super::{
     HostId, Network, Ready, SocketId,
+    event::{Event, EventKey, Timer},
     packet::{Body, Datagram},
     ports::takes,
     socket::{Proto, Socket},
 };
-use crate::error::{EAGAIN, ECONNREFUSED, EDESTADDRREQ, EINVAL, EMSGSIZE, EPIPE, os};
+use crate::error::{
+    EAFNOSUPPORT, EAGAIN, ECONNREFUSED, EDESTADDRREQ, EINVAL, EMSGSIZE, ENETUNREACH, EPIPE, os,
+};
 
 /// Largest payload over IPv4: 65535 less the headers of IP and UDP.
 const LARGEST_V4: usize = 65_507;
@@ -44,6 +49,12 @@ pub(crate) struct Departure {
     /// The address of the sender.
     pub(crate) from: Option<IpAddr>,
     pub(crate) tos: u8,
+    /// More of the same datagram will come: `MSG_MORE`.
+    pub(crate) more: bool,
+    /// It must not be sent in fragments.
+    pub(crate) whole: bool,
+    /// It is a part of a send that has found room in the send buffer.
+    pub(crate) follows: bool,
 }
 
 /// What a UDP socket has beside the rest.
@@ -52,15 +63,25 @@ pub(crate) struct Udp {
     queue: VecDeque<(Arrival, Vec<u8>)>,
     /// The bytes of the queue with their overhead.
     charged: usize,
+    /// What each datagram in the send buffer is charged, by the event at which it leaves.
+    leaving: BTreeMap<EventKey, usize>,
+    /// A datagram whose end is not there yet, and its ends.
+    begun: Option<((SocketAddr, SocketAddr), Datagram)>,
 }
 
 impl Udp {
     pub(crate) fn ready(&self, socket: &Socket) -> Ready {
-        let mut ready = Ready::WRITABLE;
+        let mut ready = Ready::NONE;
+        ready.set_if(2 * self.sending() <= socket.send_buffer, Ready::WRITABLE);
         ready.set_if(!self.queue.is_empty() || socket.shut_read, Ready::READABLE);
         ready.set_if(socket.shut_read, Ready::READ_CLOSED);
         ready.set_if(socket.shut_read && socket.shut_write, Ready::WRITE_CLOSED);
         ready
+    }
+
+    /// What the send buffer is charged.
+    pub(crate) fn sending(&self) -> usize {
+        self.leaving.values().sum()
     }
 
     /// The length of the first datagram, or 0.
@@ -100,8 +121,10 @@ impl Network {
     ///
     /// - `EMSGSIZE`: more than 65507 bytes, or 65527 for IPv6.
     /// - `ECONNREFUSED`: nobody had the port of an earlier datagram. This one is not sent.
+    /// - `EAGAIN`: the send buffer is full of what has not left a slow link's queue.
     /// - `EINVAL`: the port is 0. `EPIPE`: the sending half is shut down.
-    /// - `ENETUNREACH`, `EHOSTUNREACH`, `EAFNOSUPPORT`: there is no way to the address.
+    /// - `ENETUNREACH`, `EAFNOSUPPORT`: there is no way to the address.
+    /// - `EACCES`: it is the address of all.
     pub fn send_to(&mut self, socket: SocketId, data: &[u8], to: SocketAddr) -> io::Result<usize> {
         let to = Some(to);
         self.send_message(
@@ -178,16 +201,125 @@ impl Network {
     }
 
     pub(crate) fn udp_connect(&mut self, key: usize, to: SocketAddr) -> io::Result<()> {
-        if !self.sockets[key].addr_locked {
-            let s = &mut self.sockets[key];
-            s.local.set_ip(super::socket::unspecified(s.v6));
+        if to.is_ipv4() && self.sockets[key].only_v6 {
+            return Err(os(EAFNOSUPPORT));
         }
         let (to, source) = self.route(key, to)?;
-        self.auto_bind(key, None)?;
         let s = &mut self.sockets[key];
-        s.local.set_ip(source);
+        if s.local.ip().is_unspecified() {
+            s.local.set_ip(source);
+        }
         s.remote = Some(to);
         Ok(())
+    }
+
+    /// As `udp_disconnect`.
+    pub(crate) fn udp_disconnect(&mut self, key: usize) {
+        let s = &mut self.sockets[key];
+        s.remote = None;
+        if !s.addr_locked {
+            s.local.set_ip(super::socket::unspecified(s.v6));
+        }
+        if !s.port_locked {
+            self.leave_port(key);
+            self.sockets[key].local.set_port(0);
+        }
+    }
+
+    /// Whether a datagram has begun, to which the next send adds.
+    pub(crate) fn has_begun(&self, socket: SocketId) -> io::Result<bool> {
+        Ok(self.udp(self.udp_key(socket)?).begun.is_some())
+    }
+
+    fn udp(&self, key: usize) -> &Udp {
+        match &self.sockets[key].proto {
+            Proto::Udp(udp) => udp,
+            Proto::Tcp(_) => unreachable!("called for UDP sockets alone"),
+        }
+    }
+
+    fn udp_mut(&mut self, key: usize) -> &mut Udp {
+        match &mut self.sockets[key].proto {
+            Proto::Udp(udp) => udp,
+            Proto::Tcp(_) => unreachable!("called for UDP sockets alone"),
+        }
+    }
+
+    /// Adds to a datagram that has begun. It goes where its begin goes.
+    fn udp_add(&mut self, key: usize, data: &[u8], how: Departure) -> io::Result<usize> {
+        let Some((ends, mut datagram)) = self.udp_mut(key).begun.take() else {
+            return Ok(0);
+        };
+        datagram.data.extend_from_slice(data);
+        if datagram.data.len() > self.largest(key, ends.1, how.whole) {
+            return Err(os(EMSGSIZE));
+        }
+        if how.more {
+            self.udp_mut(key).begun = Some((ends, datagram));
+        } else {
+            self.send_packet(self.sockets[key].host, ends, Body::Udp(datagram));
+        }
+        Ok(data.len())
+    }
+
+    /// The most bytes of a datagram, and of one that must not be sent in fragments.
+    fn largest(&self, key: usize, to: SocketAddr, whole: bool) -> usize {
+        let headers = if to.is_ipv4() { 28 } else { 48 };
+        match whole {
+            true => largest(to).min(self.mtu_to(key, to.ip()) - headers),
+            false => largest(to),
+        }
+    }
+
+    /// A datagram of a socket waits in a link's queue until a time.
+    pub(crate) fn udp_leaves(&mut self, socket: SocketId, at: u64, bytes: usize) {
+        // It may have been closed meanwhile.
+        if let Ok(key) = self.udp_key(socket) {
+            let event = self.events.add(at, Event::Timer(key, Timer::Left));
+            self.udp_mut(key).leaving.insert(event, bytes + OVERHEAD);
+            self.note(key, Ready::NONE);
+        }
+    }
+
+    pub(crate) fn udp_left(&mut self, key: usize, event: EventKey) {
+        self.udp_mut(key).leaving.remove(&event);
+        self.note(key, Ready::NONE);
+    }
+
+    /// The socket is closed. Its datagrams go on.
+    pub(crate) fn stop_leaving(&mut self, key: usize) {
+        for event in mem::take(&mut self.udp_mut(key).leaving).into_keys() {
+            self.events.cancel(event);
+        }
+    }
+
+    /// What a send does before it looks at its address.
+    pub(crate) fn prepare_send(&mut self, socket: SocketId, len: usize) -> io::Result<()> {
+        let key = self.udp_key(socket)?;
+        self.auto_bind(key, None)?;
+        if len > 0xffff {
+            return Err(os(EMSGSIZE));
+        }
+        Ok(())
+    }
+
+    /// Where a datagram goes to, and from which address.
+    fn udp_way(&self, key: usize, to: Option<SocketAddr>) -> io::Result<(SocketAddr, IpAddr)> {
+        let s = &self.sockets[key];
+        Ok(match (to, s.remote) {
+            (Some(to), _) if s.only_v6 && to.ip().to_canonical().is_ipv4() => {
+                return Err(os(ENETUNREACH));
+            }
+            (Some(to), _) if to.port() == 0 => return Err(os(EINVAL)),
+            (Some(to), _) => self.route(key, to)?,
+            // As in Linux, a socket of IPv6 sends to a peer of IPv4 as to any address of IPv4.
+            (None, Some(peer)) if s.v6 && peer.is_ipv4() && peer.port() == 0 => {
+                return Err(os(EINVAL));
+            }
+            (None, Some(peer)) if peer.is_ipv4() != s.local.is_ipv4() => self.route(key, peer)?,
+            (None, Some(peer)) => (peer, s.local.ip()),
+            (None, None) => return Err(os(EDESTADDRREQ)),
+        })
     }
 
     pub(crate) fn udp_send(
@@ -196,25 +328,33 @@ impl Network {
         data: &[u8],
         how: Departure,
     ) -> io::Result<usize> {
-        self.auto_bind(key, None)?;
-        if data.len() > 0xffff {
+        self.prepare_send(self.id(key), data.len())?;
+        if let Some((ends, _)) = &self.udp(key).begun {
+            // A socket of IPv6 looks at the family of the address, and no further.
+            if how.to.is_some_and(|to| to.ip().to_canonical().is_ipv4()) && self.sockets[key].v6 {
+                if self.sockets[key].only_v6 {
+                    return Err(os(ENETUNREACH));
+                }
+                if ends.1.is_ipv6() {
+                    return Err(os(EINVAL));
+                }
+            }
+            return self.udp_add(key, data, how);
+        }
+        let (to, source) = self.udp_way(key, how.to)?;
+        if data.len() > self.largest(key, to, how.whole) {
             return Err(os(EMSGSIZE));
         }
-        let s = &self.sockets[key];
-        let (to, source) = match (how.to, s.remote) {
-            (Some(to), _) if to.port() == 0 => return Err(os(EINVAL)),
-            (Some(to), _) => self.route(key, to)?,
-            (None, Some(peer)) => (peer, s.local.ip()),
-            (None, None) => return Err(os(EDESTADDRREQ)),
-        };
         let s = &mut self.sockets[key];
-        if data.len() > if to.is_ipv4() { LARGEST_V4 } else { LARGEST_V6 } {
-            return Err(os(EMSGSIZE));
-        }
         s.take_error()?;
         if s.shut_write {
             return Err(os(EPIPE));
         }
+        let room = s.send_buffer;
+        if !how.follows && self.udp(key).sending() >= room {
+            return Err(os(EAGAIN));
+        }
+        let s = &self.sockets[key];
         let (host, port) = (s.host, s.local.port());
         let source = match how.from {
             Some(own) if !self.hosts[host.0].has(own) => return Err(os(EINVAL)),
@@ -223,10 +363,14 @@ impl Network {
         let from = SocketAddr::new(source, port);
         let data_of = Datagram {
             tos: how.tos,
+            sender: Some(self.id(key)),
             data: data.to_vec(),
         };
-        let body = Body::Udp(data_of);
-        self.send_packet(host, (from, to), body);
+        if how.more {
+            self.udp_mut(key).begun = Some(((from, to), data_of));
+        } else {
+            self.send_packet(host, (from, to), Body::Udp(data_of));
+        }
         Ok(data.len())
     }
 
@@ -257,10 +401,10 @@ impl Network {
         let users = self.hosts[host.0].users(false, to.port());
         let fitting = users.iter().copied().filter(|&key| {
             let s = &self.sockets[key];
-            takes(s.local.ip(), s.only_v6, to.ip()) && s.remote.is_none_or(|peer| peer == from)
+            takes(s.local.ip(), s.only_v6, to.ip())
+                && s.remote.is_none_or(|peer| is_from(peer, from))
         });
-        fitting.max_by_key(|&key| {
-            let s = &self.sockets[key];
+        self.best(fitting, from, |s| {
             let exact = !s.local.ip().is_unspecified();
             (s.remote.is_some(), exact, s.v6 == to.is_ipv6())
         })
@@ -282,7 +426,7 @@ impl Network {
         let Proto::Udp(udp) = &mut s.proto else {
             unreachable!("the table of UDP ports")
         };
-        let Datagram { tos, data } = datagram;
+        let Datagram { tos, data, .. } = datagram;
         if udp.charged + data.len() + OVERHEAD > s.receive_buffer.max(OVERHEAD + data.len()) {
             return;
         }
@@ -304,4 +448,13 @@ impl Network {
             self.note(key, Ready::ERROR);
         }
     }
+}
+
+fn largest(to: SocketAddr) -> usize {
+    if to.is_ipv4() { LARGEST_V4 } else { LARGEST_V6 }
+}
+
+/// Whether a socket that is connected to `peer` takes a datagram. Port 0 stands for any.
+fn is_from(peer: SocketAddr, from: SocketAddr) -> bool {
+    peer == from || (peer.port() == 0 && peer.ip() == from.ip())
 }

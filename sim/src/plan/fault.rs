@@ -24,8 +24,12 @@ pub(crate) struct Fault {
 pub(super) enum What {
     /// It is done to a host.
     Of(FaultKind, String),
-    /// A clock is wrong by so many milliseconds.
-    Clock(FaultKind, String, i64),
+    /// The power fails for these.
+    PowerCut(Vec<String>),
+    /// A calendar is wrong by so many milliseconds.
+    Clock(String, i64),
+    /// Clocks jump by so many milliseconds.
+    Jump(String, u64),
     /// Between two groups.
     Between(FaultKind, Vec<String>, Vec<String>),
     /// Of a link: milliseconds or parts per million.
@@ -46,18 +50,23 @@ impl Fault {
         let index = |rng: &mut Rng| rng.below(hosts.len() as u64) as usize;
         let one = |rng: &mut Rng| hosts.get(index(rng));
         let what = match kind {
-            FaultKind::Crash | FaultKind::HardCrash => {
+            FaultKind::Crash | FaultKind::HardCrash | FaultKind::Kill => {
                 let host = one(rng).filter(|host| !host.is_client)?;
                 What::Of(kind, host.name.clone())
             }
-            FaultKind::Clock | FaultKind::Jump => {
-                let host = one(rng)?.name.clone();
-                let off = match kind {
-                    FaultKind::Clock => rng.below(120_001) as i64 - 60_000,
-                    _ => 1 + rng.below(10_000) as i64,
-                };
-                What::Clock(kind, host, off)
+            FaultKind::PowerCut => {
+                let hosts = hosts.iter().filter(|host| !host.is_client);
+                let names: Vec<_> = hosts.map(|host| host.name.clone()).collect();
+                if names.is_empty() {
+                    return None;
+                }
+                What::PowerCut(names)
             }
+            FaultKind::Clock => {
+                let host = one(rng)?.name.clone();
+                What::Clock(host, rng.below(120_001) as i64 - 60_000)
+            }
+            FaultKind::Jump => What::Jump(one(rng)?.name.clone(), 1 + rng.below(10_000)),
             FaultKind::Partition | FaultKind::OneWay | FaultKind::Hold => {
                 let (mut a, mut b) = (Vec::new(), Vec::new());
                 for host in hosts {
@@ -89,16 +98,27 @@ impl Fault {
         Some(Self { at, lasts, what })
     }
 
-    /// The same with its time halved so often.
-    pub(crate) fn shortened(&self, halvings: u32) -> Self {
-        let lasts = self.lasts.checked_shr(halvings).unwrap_or(0).max(1);
-        Self {
-            lasts,
-            ..self.clone()
+    /// How long it lasts, or how far a clock jumps.
+    fn size(&mut self) -> &mut u64 {
+        match &mut self.what {
+            What::Jump(_, by) => by,
+            _ => &mut self.lasts,
         }
     }
 
-    fn overlaps(&self, other: &Self) -> bool {
+    /// The same with its size halved so often.
+    pub(crate) fn halved(mut self, halvings: u32) -> Self {
+        let size = self.size();
+        *size = size.checked_shr(halvings).unwrap_or(0).max(1);
+        self
+    }
+
+    /// How often it can be halved.
+    pub(crate) fn halvings(&self) -> u32 {
+        self.clone().size().ilog2()
+    }
+
+    pub(super) fn overlaps(&self, other: &Self) -> bool {
         self.at <= other.at + other.lasts && other.at <= self.at + self.lasts
     }
 
@@ -109,27 +129,28 @@ impl Fault {
         }
     }
 
-    pub(super) fn takes_host(&self) -> bool {
-        matches!(
-            self.what,
-            What::Of(
-                FaultKind::Crash | FaultKind::HardCrash | FaultKind::Pause,
-                _
-            )
-        )
-    }
-
-    /// Whether a host is down for both at the same time.
-    pub(super) fn is_down_with(&self, other: &Self) -> bool {
-        self.takes_host() && self.overlaps(other)
+    /// How many hosts it takes out of work.
+    pub(super) fn takes(&self) -> usize {
+        match &self.what {
+            What::Of(kind, _) => usize::from(matches!(
+                kind,
+                FaultKind::Crash | FaultKind::HardCrash | FaultKind::Kill | FaultKind::Pause
+            )),
+            What::PowerCut(hosts) => hosts.len(),
+            _ => 0,
+        }
     }
 
     fn held(&self) -> Vec<Held<'_>> {
         match &self.what {
-            What::Of(_, host) if self.takes_host() => vec![(FaultKind::Crash, host, "")],
+            What::Of(_, host) if self.takes() > 0 => vec![(FaultKind::Crash, host, "")],
+            What::PowerCut(hosts) => {
+                let names = hosts.iter().map(String::as_str);
+                names.map(|host| (FaultKind::Crash, host, "")).collect()
+            }
             What::Of(FaultKind::SlowHost, host) => vec![(FaultKind::SlowHost, host, "")],
             What::Of(_, host) => vec![(FaultKind::SlowDisk, host, "")],
-            What::Clock(_, host, _) => vec![(FaultKind::Clock, host, "")],
+            What::Clock(host, _) | What::Jump(host, _) => vec![(FaultKind::Clock, host, "")],
             What::Between(kind, a, b) => {
                 let of = match kind {
                     FaultKind::Hold => FaultKind::Hold,
@@ -166,6 +187,14 @@ impl Fault {
                 sim.crash_hard(&host);
                 Box::new(move |sim| sim.restart(host))
             }
+            What::Of(FaultKind::Kill, host) => {
+                sim.signal(&host, libc::SIGKILL);
+                Box::new(move |sim| sim.restart(host))
+            }
+            What::PowerCut(hosts) => {
+                hosts.iter().for_each(|host| sim.crash(host));
+                Box::new(move |sim| hosts.into_iter().for_each(|host| sim.restart(host)))
+            }
             What::Of(FaultKind::SlowHost, host) => {
                 let before = sim.step_time(&host);
                 sim.slow(&host, Duration::from_millis(1));
@@ -180,11 +209,11 @@ impl Fault {
                 sim.set_disk(&host, disk(kind, before));
                 Box::new(move |sim| sim.set_disk(host, before))
             }
-            What::Clock(FaultKind::Jump, host, by) => {
-                sim.jump(host, Duration::from_millis(by.unsigned_abs()));
+            What::Jump(host, by) => {
+                sim.jump(host, Duration::from_millis(by));
                 Box::new(|_| ())
             }
-            What::Clock(_, host, off) => {
+            What::Clock(host, off) => {
                 let before = sim.skew_of(&host);
                 sim.skew(&host, before.saturating_add(off * 1_000_000));
                 Box::new(move |sim| sim.skew(host, before))
@@ -209,7 +238,7 @@ impl Fault {
                 let (before, mut link) = sim.link(&from, &to);
                 match kind {
                     FaultKind::SlowLink => {
-                        link.latency = slower(link.latency, how.saturating_mul(1_000_000));
+                        link.latency = link.latency.longer(how.saturating_mul(1_000_000));
                     }
                     _ => link.loss_ppm = link.loss_ppm.max(how as u32),
                 }
@@ -217,20 +246,6 @@ impl Fault {
                 Box::new(move |sim| sim.restore_link(from, to, before))
             }
         }
-    }
-}
-
-fn slower(latency: Latency, by: u64) -> Latency {
-    match latency {
-        Latency::Constant(time) => Latency::Constant(time + by),
-        Latency::Uniform { min, max } => Latency::Uniform {
-            min: min + by,
-            max: max + by,
-        },
-        Latency::Exponential { min, mean } => Latency::Exponential {
-            min: min + by,
-            mean,
-        },
     }
 }
 
@@ -276,16 +291,21 @@ impl fmt::Display for Fault {
             What::Of(FaultKind::HardCrash, host) => {
                 return write!(f, "power off {host:?}, and restart it at {end}");
             }
-            What::Clock(FaultKind::Jump, host, by) => {
-                let by = Seconds(by.unsigned_abs());
-                return write!(f, "the clocks of {host:?} jump by {by}");
+            What::Of(FaultKind::Kill, host) => {
+                return write!(f, "kill {host:?}, and restart it at {end}");
+            }
+            What::PowerCut(hosts) => {
+                return write!(f, "the power of {hosts:?} fails, and they restart at {end}");
+            }
+            What::Jump(host, by) => {
+                return write!(f, "the clocks of {host:?} jump by {}", Seconds(*by));
             }
             What::Of(FaultKind::SlowHost, host) => write!(f, "a step of {host:?} takes 1 ms"),
             What::Of(FaultKind::Pause, host) => write!(f, "pause {host:?}"),
             What::Of(FaultKind::SlowDisk, host) => write!(f, "the disk of {host:?} is slow"),
             What::Of(FaultKind::FullDisk, host) => write!(f, "the disk of {host:?} is full"),
             What::Of(_, host) => write!(f, "the disk of {host:?} fails one call in ten"),
-            What::Clock(_, host, off) => {
+            What::Clock(host, off) => {
                 let side = if *off < 0 { "behind" } else { "ahead" };
                 let off = Seconds(off.unsigned_abs());
                 write!(f, "the calendar of {host:?} is {off} {side}")

@@ -29,7 +29,9 @@ fn draw(plan: &Plan, seed: u64) -> Vec<Fault> {
 fn kind(fault: &Fault) -> FaultKind {
     match fault.what {
         What::Of(kind, _) | What::Between(kind, ..) | What::Link(kind, ..) => kind,
-        What::Clock(kind, ..) => kind,
+        What::PowerCut(..) => FaultKind::PowerCut,
+        What::Clock(..) => FaultKind::Clock,
+        What::Jump(..) => FaultKind::Jump,
     }
 }
 
@@ -115,9 +117,8 @@ fn a_majority_stays_up_if_it_is_asked_for() {
     let most = |plan: &Plan| {
         let down = |all: &[Fault], fault: &Fault| {
             let began = |other: &Fault| other.at <= fault.at;
-            let is_down = |other: &Fault| fault.takes_host() && other.is_down_with(fault);
-            let with = |other: &&Fault| began(other) && is_down(other);
-            all.iter().filter(with).count()
+            let with = |other: &&Fault| began(other) && other.overlaps(fault);
+            all.iter().filter(with).map(Fault::takes).sum::<usize>()
         };
         let all = (0..20).map(|seed| draw(plan, seed));
         all.flat_map(|all| all.iter().map(|fault| down(&all, fault)).max())
@@ -128,9 +129,81 @@ fn a_majority_stays_up_if_it_is_asked_for() {
 }
 
 #[test]
+fn each_seed_of_a_swarm_has_some_of_the_kinds_in_its_own_measure() {
+    let plan = often().quiet_after(Duration::from_secs(300)).swarm();
+    let seeds: Vec<Vec<Fault>> = (0..40).map(|seed| draw(&plan, seed)).collect();
+    let kinds = |all: &[Fault]| all.iter().map(kind).collect::<BTreeSet<_>>();
+    // Alone, each seed would have all 14 that have a weight.
+    let counts: Vec<_> = seeds.iter().map(|all| kinds(all).len()).collect();
+    assert!(
+        counts.iter().all(|count| (1..14).contains(count)),
+        "{counts:?}"
+    );
+    let of_all: BTreeSet<_> = seeds.iter().flat_map(|all| kinds(all)).collect();
+    assert_eq!(of_all.len(), 14);
+    let lengths: Vec<_> = seeds.iter().map(Vec::len).collect();
+    let (least, most) = (lengths.iter().min(), lengths.iter().max());
+    assert!(4 * least.unwrap() < *most.unwrap(), "{lengths:?}");
+    // What the test has chosen stays so.
+    let pauses = often().only([FaultKind::Pause]).swarm();
+    assert_eq!(kinds(&draw(&pauses, 1)), BTreeSet::from([FaultKind::Pause]));
+    let mut none = often().swarm();
+    for kind in KINDS {
+        none = none.weight(kind, 0);
+    }
+    assert_eq!(draw(&none, 1), []);
+    assert_eq!(draw(&plan, 1), draw(&plan, 1));
+}
+
+// Fails if the drawn mean is judged: then only some seeds find the plan too long.
+#[test]
+fn a_swarm_that_is_too_long_is_so_for_each_seed() {
+    // Without a kind no fault is drawn: 100,000 would take minutes.
+    let plan = Plan::new()
+        .only([])
+        .quiet_after(Duration::from_secs(100_000));
+    let refused = |plan: &Plan, seed| std::panic::catch_unwind(|| draw(plan, seed)).is_err();
+    assert!(!refused(&plan, 0));
+    let swarm = plan.every(Duration::from_millis(3_900)).swarm();
+    let all: Vec<_> = (0..20).map(|seed| refused(&swarm, seed)).collect();
+    assert_eq!(all, [true; 20]);
+}
+
+#[test]
 #[should_panic(expected = "a plan of faults names \"n7\": the hosts are [\"n0\"")]
 fn a_host_that_is_not_there_is_told() {
     draw(&Plan::new().hosts(["n7"]), 1);
+}
+
+#[test]
+fn a_host_that_is_named_twice_is_one() {
+    let one = often().hosts(["n0", "n0", "N0"]);
+    assert_eq!(draw(&one.clone().only([FaultKind::Partition]), 1), []);
+    let pauses = one.only([FaultKind::Pause]);
+    let once = pauses.clone().hosts(["N0"]);
+    assert_eq!(draw(&pauses, 1), draw(&once, 1));
+    assert!(!draw(&once, 1).is_empty());
+}
+
+#[test]
+fn a_fault_lasts_for_whole_milliseconds_and_ends_when_it_gets_quiet() {
+    let lasts = |shortest, longest| {
+        let plan = often().only([FaultKind::Pause]).lasts(shortest, longest);
+        let all = draw(&plan, 1).into_iter();
+        all.map(|fault| (fault.time(), fault.begin() + fault.time()))
+            .collect::<Vec<_>>()
+    };
+    let micro = Duration::from_micros(1);
+    for (time, _) in lasts(micro, 2 * micro) {
+        assert_eq!(time, Duration::from_millis(1));
+    }
+    let (quiet, long) = (Duration::from_secs(30), Duration::from_secs(5));
+    for (time, end) in lasts(long, long) {
+        assert!(
+            time == long || (time < long && end == quiet),
+            "{time:?} {end:?}"
+        );
+    }
 }
 
 #[test]

@@ -38,7 +38,7 @@ impl Sim {
     ///
     /// # Panics
     ///
-    /// If there is no such host.
+    /// If there is no such host, or if a latency has a `min` above its `max`.
     #[track_caller]
     pub fn set_disk(&self, host: impl AsRef<str>, faults: DiskFaults) {
         let index = self.index(host);

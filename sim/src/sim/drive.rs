@@ -17,33 +17,23 @@
 //! the thread that waits in the netpoll is woken, and looks there. Before the time moves, each host
 //! is tried, since one host may wake another through memory that they share.
 
-use std::{cell::RefCell, collections::BTreeMap, rc::Rc, time::Duration};
+use std::{mem, rc::Rc, time::Duration};
 
 use ws_executor::{
     runtime::{Builder, Reports},
-    sim::{Machine, own_ids},
-    task::{Builder as Task, JoinError, JoinHandle},
+    sim::Machine,
 };
 
-use super::{Main, Phase, Sim, faults::Command};
+use super::{
+    Main, Phase, Sim,
+    ends::{Begins, bring, drop_told, forget_ends},
+    faults::Command,
+};
 use crate::{
     Disk, Failure,
     clock::Clock,
-    failure::tasks,
-    program::Program,
-    record,
-    world::{self, Host, as_host},
+    world::{Host, as_host},
 };
-
-thread_local! {
-    /// Programs on their way to their runtimes: a task that brings one has to be `Send`.
-    static PROGRAMS: RefCell<BTreeMap<usize, Program>> = const { RefCell::new(BTreeMap::new()) };
-    /// The programs that have ended.
-    static ENDS: RefCell<Vec<(usize, End)>> = const { RefCell::new(Vec::new()) };
-}
-
-/// How a program ended: an error in words.
-type End = Option<String>;
 
 /// A hash of what the driver has chosen.
 #[derive(Clone, Copy, Debug, Default)]
@@ -59,68 +49,45 @@ impl Digest {
     }
 }
 
-pub(super) fn run(sim: &Sim) -> Result<(), Failure> {
-    let inner = &sim.inner;
-    assert!(
-        inner.phase.get() == Phase::New,
-        "a simulation runs once: make another `Sim` with the same seed"
-    );
-    let Some(_installed) = world::install(&inner.world) else {
-        panic!("a simulation runs on this thread: start another one after its end");
-    };
-    /// Also if a closure of the user panics: hosts end while their world is there.
-    struct End<'a>(&'a Sim);
-    impl Drop for End<'_> {
-        fn drop(&mut self) {
-            self.0.end();
-            own_ids(false);
-        }
-    }
-    let end = End(sim);
-    own_ids(true);
-    world::seed_fastrand(&inner.world);
-    inner.phase.set(Phase::Running);
-    sim.plan_faults();
-    let count = inner.hosts.borrow().len();
-    (0..count).for_each(|index| sim.start(index));
-    let mut result = sim.go();
-    drop(end);
-    if let (Err(failure), Some(recording)) = (&mut result, sim.recording()) {
-        failure.recorded = Some(Box::new(record::told(&recording)));
-    }
-    result
-}
-
 impl Sim {
-    fn go(&self) -> Result<(), Failure> {
+    /// Runs until all clients are done, or until a time. Tells whether they are done.
+    pub(super) fn go(&self, until: Option<u64>) -> Result<bool, Failure> {
         let inner = &self.inner;
-        if !inner
+        let has_client = inner
             .hosts
             .borrow()
             .iter()
-            .any(|host| host.main.is_client())
-        {
+            .any(|host| host.main.is_client());
+        if until.is_none() && !has_client {
             let what = "there is no client, so nothing says when the run is over: \
                         add one with `Sim::client`";
             return Err(self.failure(None, what));
         }
+        // At the begin of a later part none is ready but those that the test has woken. So a run by
+        // parts draws what the whole run draws.
         let mut ready = Vec::new();
-        self.find_ready(&mut ready);
+        if inner.events.get() == 0 {
+            self.find_ready(&mut ready);
+        }
         loop {
             if self.follow_commands() {
                 ready.clear();
                 self.find_ready(&mut ready);
             }
-            if self.look_at_ends()? {
-                return Ok(());
+            self.look_at_ends()?;
+            if self.is_over() {
+                self.look_at_panics()?;
+                return Ok(true);
             }
             self.is_within_limit()?;
             if self.inner.chooser.borrow().is_some() {
                 if !self.explore() {
                     self.look_at_panics()?;
                     if inner.commands.borrow().is_empty() {
-                        self.move_time()?;
-                        self.find_ready(&mut ready);
+                        let Some(anyone) = self.move_time(until)? else {
+                            return Ok(false);
+                        };
+                        self.time_moved(anyone);
                     }
                 }
                 continue;
@@ -131,7 +98,9 @@ impl Sim {
                 ready.retain(|&index| self.try_step(index));
                 self.look_at_panics()?;
                 if ready.is_empty() && inner.commands.borrow().is_empty() {
-                    self.move_time()?;
+                    if self.move_time(until)?.is_none() {
+                        return Ok(false);
+                    }
                     self.find_ready(&mut ready);
                 }
                 continue;
@@ -156,6 +125,22 @@ impl Sim {
             host.has_news.set(true);
             if world.hosts[index].busy_until <= now {
                 ready.push(index);
+            }
+        }
+    }
+
+    /// The clocks of hosts have moved. Those with a timer that is due look for work. `anyone` may
+    /// have work if code of the test ran: it may have woken a task.
+    fn time_moved(&self, anyone: bool) {
+        let world = self.inner.world.borrow();
+        for (index, host) in self.inner.hosts.borrow().iter().enumerate() {
+            let Some(machine) = host.machine.as_ref().filter(|_| !host.is_paused) else {
+                continue;
+            };
+            let shown = world.shown(index) - host.base;
+            machine.jump_to(shown);
+            if anyone || machine.next_timer().is_some_and(|timer| timer <= shown) {
+                host.has_news.set(true);
             }
         }
     }
@@ -231,30 +216,64 @@ impl Sim {
     }
 
     fn is_within_limit(&self) -> Result<(), Failure> {
-        let limit = self.inner.event_limit;
-        if self.inner.events.get() < limit {
+        let inner = &self.inner;
+        let (limit, moment_limit) = (inner.event_limit, inner.moment_limit);
+        let events = inner.events.get();
+        let what = if events >= limit {
+            format!("the limit of {limit} steps is reached: `Builder::event_limit` sets it")
+        } else if events - inner.moment.get() >= moment_limit {
+            format!(
+                "no time passes: {moment_limit} steps were in one moment. A task that tries again \
+                 has to sleep in between; if all that work is meant, set `Builder::moment_limit`"
+            )
+        } else {
             return Ok(());
-        }
+        };
         self.look_at_panics()?;
-        let what = format!("the limit of {limit} steps is reached");
-        Err(self.failure(None, &what))
+        Err(Failure {
+            is_of_steps: true,
+            ..self.failure(None, &what)
+        })
     }
 
-    /// Moves the time to the next event, and does what is planned for that time.
-    fn move_time(&self) -> Result<(), Failure> {
-        let Some(next) = self.next_event() else {
-            return Err(self.failure(None, "nothing can go on, and a client is not done"));
+    /// Moves the time to the next event, and does what is planned for that time. Tells whether
+    /// something was. None: it moved to `until`, and what is next comes later.
+    fn move_time(&self, until: Option<u64>) -> Result<Option<bool>, Failure> {
+        let next = match self.next_event() {
+            Some(next) => next,
+            None if until.is_some() => u64::MAX,
+            None => return Err(self.failure(None, "nothing can go on, and a client is not done")),
         };
-        if next > self.inner.time_limit {
-            let limit = Duration::from_nanos(self.inner.time_limit);
-            let what = format!("the limit of {limit:?} of simulated time is reached");
+        let limit = self.inner.time_limit;
+        let end = until.filter(|&until| until < next && until <= limit);
+        if let Some(end) = end.or((next > limit).then_some(limit)) {
+            if end > self.inner.world.borrow().net.now() {
+                self.inner.moment.set(self.inner.events.get());
+            }
+            self.inner.world.borrow_mut().net.advance_to(end);
+            if let Some(record) = &self.inner.record {
+                record.moves_to(end);
+            }
+        }
+        if end.is_some() {
+            return Ok(None);
+        }
+        if next > limit {
+            let limit = Duration::from_nanos(limit);
+            let what = format!(
+                "the limit of {limit:?} of simulated time is reached: `Builder::time_limit` sets it"
+            );
             return Err(self.failure(None, &what));
         }
         self.note(next);
+        if next > self.inner.world.borrow().net.now() {
+            self.inner.moment.set(self.inner.events.get());
+        }
         self.inner.world.borrow_mut().net.advance_to(next);
         if let Some(record) = &self.inner.record {
             record.moves_to(next);
         }
+        let mut acts = false;
         loop {
             let mut later = self.inner.later.borrow_mut();
             match later.first_entry() {
@@ -265,8 +284,9 @@ impl Sim {
                     self.note(next);
                     self.is_within_limit()?;
                     action(self);
+                    acts = true;
                 }
-                _ => return Ok(()),
+                _ => return Ok(Some(acts)),
             }
         }
     }
@@ -318,7 +338,7 @@ impl Sim {
                     }
                     self.start(index);
                 }
-                Command::Pause(index) => self.inner.hosts.borrow_mut()[index].is_paused = true,
+                Command::Pause(index) => self.pause_host(index),
                 Command::Signal(index, number) => self.raise(index, number),
                 Command::Resume(index) => self.resume_host(index),
                 Command::Jump(index, by) => self.set_clock(index, |clock, now| clock.jump(now, by)),
@@ -330,7 +350,7 @@ impl Sim {
     }
 
     /// Starts a host's machine with its program.
-    fn start(&self, index: usize) {
+    pub(super) fn start(&self, index: usize) {
         let (now, base) = {
             let mut world = self.inner.world.borrow_mut();
             let now = world.net.now();
@@ -339,6 +359,7 @@ impl Sim {
             // It may have been changed at a time to which a sleep had brought the host.
             host.clock.jump(now, 0);
             let id = host.id;
+            world.begins(index);
             world.net.restart(id);
             (now, world.shown(index))
         };
@@ -355,7 +376,7 @@ impl Sim {
                 Box::pin(async move { main(disk).await })
             }
         };
-        PROGRAMS.with_borrow_mut(|programs| programs.insert(index, program));
+        Begins::new(index, program).waits();
         let seed = self.inner.choices.borrow_mut().next_u64();
         let builder = move || {
             let builder = Builder::new().workers(self.inner.workers).seed(seed);
@@ -373,7 +394,7 @@ impl Sim {
             if let Some(record) = &self.inner.record {
                 record.begins(index, &machine, now);
             }
-            drop(machine.handle().spawn(bring(index)));
+            bring(&machine, index);
             machine
         });
         let machine = Rc::new(machine);
@@ -388,6 +409,7 @@ impl Sim {
         let mut world = self.inner.world.borrow_mut();
         let now = world.now(index);
         set(&mut world.hosts[index].clock, now);
+        world.clock_is_set(index);
     }
 
     /// Stops a host, as a crash does.
@@ -401,9 +423,13 @@ impl Sim {
         let Some(machine) = self.take_machine(index) else {
             return;
         };
-        as_host(index, || machine.end());
-        drop(PROGRAMS.with_borrow_mut(|programs| programs.remove(&index)));
-        forget_end(index);
+        let panics = as_host(index, || {
+            let panics = machine.end();
+            // It may be there still, if the host has taken no step.
+            drop(Begins::take(index));
+            panics
+        });
+        self.note_last(index, panics);
     }
 
     /// Stops a host without a destructor. These run at the end of the run.
@@ -412,17 +438,14 @@ impl Sim {
         let Some(machine) = self.take_machine(index) else {
             return;
         };
-        let program = PROGRAMS.with_borrow_mut(|programs| programs.remove(&index));
+        self.note_last(index, machine.take_panics());
+        let program = Begins::take(index);
         self.inner.lost.borrow_mut().push((index, machine, program));
-        forget_end(index);
     }
 
-    /// Takes a host from the network: its sockets are gone, and nobody is told.
+    /// Takes a host from the network: its sockets and timers are gone, and nobody is told.
     fn vanish(&self, index: usize) {
-        let mut world = self.inner.world.borrow_mut();
-        let id = world.hosts[index].id;
-        world.net.crash(id);
-        world.unix.crash(index);
+        self.inner.world.borrow_mut().crash(index);
     }
 
     /// Gives the machine of a host, if it runs. What is left of its program makes no sockets.
@@ -439,124 +462,29 @@ impl Sim {
     }
 
     /// Ends all hosts, and drops what the caller gave.
-    fn end(&self) {
+    pub(super) fn end(&self) {
         let inner = &self.inner;
         let count = inner.hosts.borrow().len();
         (0..count).for_each(|index| self.stop(index));
         for (index, machine, program) in inner.lost.take() {
-            as_host(index, || machine.end());
-            drop(program);
+            as_host(index, || drop((machine, program)));
         }
+        // Of a host without power no destructor runs, as far as the run goes.
+        forget_ends();
         inner.phase.set(Phase::Over);
         inner.commands.borrow_mut().clear();
+        // A destructor of one may add another one.
+        for index in 0.. {
+            let main = match inner.hosts.borrow_mut().get_mut(index) {
+                Some(host) => mem::replace(&mut host.main, Main::Client(None)),
+                None => break,
+            };
+            as_host(index, || drop_told(index, main));
+            self.note_last(index, Vec::new());
+        }
         // Closures may hold clones of this simulation. Destructors may call it.
         let later = inner.later.take();
-        let mains: Vec<_> = inner.hosts.borrow_mut().drain(..).collect();
-        drop((later, mains));
-    }
-
-    /// Takes what programs have ended. Tells whether all clients are done.
-    fn look_at_ends(&self) -> Result<bool, Failure> {
-        let ends = ENDS.take();
-        if ends.is_empty() {
-            return Ok(false);
-        }
-        for (index, end) in ends {
-            if let Some(error) = end {
-                return Err(self.failure(Some(index), &error));
-            }
-            self.inner.hosts.borrow_mut()[index].is_done = true;
-        }
-        let hosts = self.inner.hosts.borrow();
-        let mut clients = hosts.iter().filter(|host| host.main.is_client());
-        let over = clients.all(|client| client.is_done);
-        drop(hosts);
-        if over {
-            self.look_at_panics()?;
-        }
-        Ok(over)
-    }
-
-    fn look_at_panics(&self) -> Result<(), Failure> {
-        let panicked = |(index, host): (usize, &super::Slot)| {
-            let panics = host.machine.as_ref()?.take_panics();
-            Some((index, panics.into_iter().next()?))
-        };
-        let first = self
-            .inner
-            .hosts
-            .borrow()
-            .iter()
-            .enumerate()
-            .find_map(panicked);
-        match first {
-            Some((index, task)) => {
-                let what = format!("{task}, panicked, and nobody joins it");
-                Err(self.failure(Some(index), &what))
-            }
-            None => Ok(()),
-        }
-    }
-
-    fn failure(&self, host: Option<usize>, what: &str) -> Failure {
-        let hosts = self.inner.hosts.borrow();
-        let mut waits = String::new();
-        for (index, other) in hosts.iter().enumerate() {
-            // If one host failed, the others mostly say nothing.
-            if host.is_some_and(|host| host != index) {
-                continue;
-            }
-            match &other.machine {
-                Some(machine) => {
-                    let dump = as_host(index, || machine.handle().dump());
-                    let dump: Vec<String> = dump.into_iter().map(String::from).collect();
-                    let state = if other.is_paused { ", paused" } else { "" };
-                    waits += &tasks(&other.name, state, &dump);
-                }
-                None => waits += &tasks(&other.name, ", crashed", &[]),
-            }
-        }
-        Failure {
-            seed: self.seed(),
-            elapsed: self.elapsed(),
-            host: host.map(|host| hosts[host].name.clone()),
-            what: what.to_owned(),
-            waits,
-            faults: self.faults_so_far().into(),
-            recorded: None,
-        }
-    }
-}
-
-/// Runs a host's program on a thread of its runtime, and tells how it ended.
-async fn bring(index: usize) {
-    let Some(program) = spawn_program(index) else {
-        return;
-    };
-    let end = program.await.unwrap_or_else(|error| Some(in_words(error)));
-    ENDS.with_borrow_mut(|ends| ends.push((index, end)));
-}
-
-/// What its program ended with, if it ended just before a crash, is nobody's.
-fn forget_end(index: usize) {
-    ENDS.with_borrow_mut(|ends| ends.retain(|(ended, _)| *ended != index));
-}
-
-fn spawn_program(index: usize) -> Option<JoinHandle<End>> {
-    let program = PROGRAMS.with_borrow_mut(|programs| programs.remove(&index))?;
-    Some(Task::new().name("main").spawn_local(program))
-}
-
-fn in_words(error: JoinError) -> String {
-    match error.try_into_panic() {
-        Ok(payload) => {
-            let text = payload.downcast_ref::<&str>().copied();
-            let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-            format!(
-                "its program panicked: {}",
-                text.unwrap_or("not with a text")
-            )
-        }
-        Err(_) => "its program was cancelled".to_owned(),
+        let hosts = inner.hosts.take();
+        drop((later, hosts));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{fmt, rc::Rc, time::Duration};
 
-use super::{Main, Sim, nanos};
+use super::{Main, Phase, Sim, nanos};
 use crate::network::{HostId, Link};
 
 /// What is done to a host between two steps.
@@ -22,7 +22,8 @@ pub(super) enum Command {
     Signal(usize, i32),
 }
 
-/// Hosts by their names. They panic for a name that no host has.
+/// Hosts by their names, in small or capital letters. They panic for a name that no host has. After
+/// the run they do nothing.
 impl Sim {
     /// Stops a host: its sockets vanish without a packet, and its tasks are dropped.
     #[track_caller]
@@ -84,7 +85,11 @@ impl Sim {
         let name = host.as_ref();
         let index = self.index(name);
         assert!(
-            matches!(self.inner.hosts.borrow()[index].main, Main::Host(_)),
+            self.inner
+                .hosts
+                .borrow()
+                .get(index)
+                .is_none_or(|host| !host.main.is_client()),
             "{name:?} is a client, whose program runs once: add it with `Sim::host`"
         );
         self.command(Command::Restart(index));
@@ -103,7 +108,8 @@ impl Sim {
     }
 
     /// Sets how many nanoseconds a host's calendar (`SystemTime`) is ahead, or behind if it is
-    /// negative. Its `Instant`s and timers do not change.
+    /// negative. Its `Instant`s and timers do not change. A calendar that would be before 1970
+    /// stands at its begin, and so do the times of files.
     #[track_caller]
     pub fn skew(&self, host: impl AsRef<str>, nanoseconds: i64) {
         let index = self.index(host);
@@ -115,7 +121,7 @@ impl Sim {
     }
 
     /// Lets a host's monotonic clock jump forward, and its calendar with it. Timers that are due by
-    /// the new time fire at once.
+    /// the new time fire at once. A clock jumps to 146 years at most.
     ///
     /// Clocks go on through crashes. The kernel's own timers, those of TCP, keep to the true time.
     ///
@@ -169,7 +175,8 @@ impl Sim {
     /// Lets each step of a host take so much simulated time. A step is mostly one poll of a task.
     /// With zero, as at first, a step takes none.
     ///
-    /// What a step sends leaves at its end.
+    /// What a step sends leaves at its end. A crash or a signal that ends the program before that
+    /// keeps it from leaving, and after a [`pause`](Self::pause) it leaves when the host goes on.
     ///
     /// ```
     /// use ws_sim::{Sim, millis};
@@ -252,6 +259,10 @@ impl Sim {
     }
 
     /// Sets the link from one host to another. The way back keeps its own.
+    ///
+    /// # Panics
+    ///
+    /// Also if its latency has a `min` above its `max`.
     #[track_caller]
     pub fn set_link(&self, from: impl AsRef<str>, to: impl AsRef<str>, link: Link) {
         let (from, to) = (self.ids([from])[0], self.ids([to])[0]);
@@ -259,17 +270,21 @@ impl Sim {
     }
 
     /// Sets the link of all pairs of hosts that have none of their own.
+    ///
+    /// # Panics
+    ///
+    /// If its latency has a `min` above its `max`.
+    #[track_caller]
     pub fn set_default_link(&self, link: Link) {
         self.inner.world.borrow_mut().net.set_default_link(link);
     }
 
     /// Notes a fault that is done to a host. The text begins with what comes after its name.
     pub(super) fn note_fault(&self, host: usize, text: &str) {
-        let net = &mut self.inner.world.borrow_mut().net;
-        if net.log().is_some() {
-            let hosts = self.inner.hosts.borrow();
-            let name = &hosts[host].name;
-            net.note_event(None, || format!("host {name:?} {text}"));
+        let mut world = self.inner.world.borrow_mut();
+        if world.net.log().is_some() && self.inner.phase.get() != Phase::Over {
+            let text = format!("host {:?} {text}", world.name(host));
+            world.net.note_event(None, || text);
         }
     }
 
@@ -308,17 +323,20 @@ impl Sim {
     }
 
     pub(super) fn command(&self, command: Command) {
-        self.inner.commands.borrow_mut().push_back(command);
+        if self.inner.phase.get() != Phase::Over {
+            self.inner.commands.borrow_mut().push_back(command);
+        }
     }
 
     #[track_caller]
     pub(super) fn index(&self, name: impl AsRef<str>) -> usize {
         let name = name.as_ref();
         let names = self.inner.names.borrow();
-        match names.get(name) {
+        match names.get(&name.to_ascii_lowercase()) {
             Some(index) => *index,
             None => {
-                let known: Vec<_> = names.keys().collect();
+                let world = self.inner.world.borrow();
+                let known: Vec<_> = names.values().map(|index| world.name(*index)).collect();
                 panic!("no host is named {name:?}: the hosts are {known:?}")
             }
         }

@@ -6,7 +6,7 @@ use super::{Phase, Sim};
 use crate::{
     DiskFaults, Plan,
     network::Link,
-    plan::{self, Fault, Host},
+    plan::{Drawn, Fault, Host, Kept},
     rng::Rng,
 };
 
@@ -61,6 +61,16 @@ impl Sim {
         planned.iter().map(|(_, fault)| fault.to_string()).collect()
     }
 
+    /// Of its plans these faults alone will happen, or all.
+    pub(crate) fn keep(&self, kept: Option<Kept>) {
+        self.inner.kept.replace(kept);
+    }
+
+    /// What its run has drawn of its plans.
+    pub(crate) fn drawn(&self) -> Drawn {
+        self.inner.drawn.borrow().clone()
+    }
+
     /// Draws the faults, and plans those that happen.
     ///
     /// # Panics
@@ -71,22 +81,23 @@ impl Sim {
             return;
         }
         let all = self.draw_faults();
-        let kept = plan::kept();
-        let last = kept.as_ref().map_or(0, plan::Kept::last);
+        let kept = self.inner.kept.borrow();
+        let last = kept.as_ref().map_or(0, Kept::last);
         assert!(
             last <= all.len(),
             "WS_FAULTS names fault {last}, and this seed has {}: run the seed without it first",
             all.len()
         );
-        plan::told(Some(all.len()), None);
+        self.inner.drawn.borrow_mut().planned = all.len();
         for (place, fault) in all.into_iter().enumerate() {
             let number = place + 1;
             let halvings = kept.as_ref().map_or(Some(0), |kept| kept.halvings(number));
             let Some(halvings) = halvings else { continue };
-            let fault = fault.shortened(halvings);
+            let most = fault.halvings();
+            let fault = fault.halved(halvings);
             let told = fault.clone();
             self.after(fault.begin(), move |sim| {
-                plan::told(None, Some(number));
+                sim.inner.drawn.borrow_mut().begun.push((number, most));
                 let end = fault.happen(sim);
                 sim.after(fault.time(), end);
             });

@@ -5,7 +5,8 @@
 //!
 //! A process that ends is not a host that crashes. The kernel stays: it sends what is in the send
 //! buffers, then the end of each stream, and refuses new connections. What was written to files
-//! stays in the cache of the disk.
+//! stays in the cache of the disk. Whatever the process had open is closed, and the next one begins
+//! with a folder and a umask of its own.
 
 use super::{Sim, faults::Command};
 use crate::world::as_host;
@@ -26,9 +27,10 @@ impl Sim {
     /// If nothing there listens for it, what Linux does happens: `SIGTERM`, `SIGINT` and most
     /// others end the program, and so does `SIGKILL` always. The host's sockets are closed then, so
     /// its peers see the end of their connections, unlike after a [`crash`](Self::crash). New
-    /// connections are refused, and files have what was written. A [`restart`](Self::restart)
-    /// starts it again. A paused host hears of it when it goes on, but for `SIGKILL`. `SIGSTOP` and
-    /// its like are a [`pause`](Self::pause), and `SIGCONT` is a [`resume`](Self::resume).
+    /// connections are refused, and files have what was written, and are closed. A
+    /// [`restart`](Self::restart) starts it again. A paused host hears of it when it goes on, but
+    /// for `SIGKILL`. `SIGSTOP` and its like are a [`pause`](Self::pause), and `SIGCONT` is a
+    /// [`resume`](Self::resume).
     ///
     /// # Panics
     ///
@@ -71,22 +73,33 @@ impl Sim {
         if is_heard || IGNORED.contains(&signal) {
             return;
         }
+        if STOPS.contains(&signal) {
+            return self.pause_host(index);
+        }
         {
             let host = &mut self.inner.hosts.borrow_mut()[index];
-            if STOPS.contains(&signal) {
-                host.is_paused = true;
-                return;
-            }
             if host.is_paused && signal != libc::SIGKILL {
                 host.signals.push(signal);
                 return;
             }
         }
-        self.inner.world.borrow_mut().close_sockets_of(index);
+        self.inner.world.borrow_mut().end_process_of(index);
         self.end_program(index);
     }
 
+    pub(super) fn pause_host(&self, index: usize) {
+        self.inner.hosts.borrow_mut()[index].is_paused = true;
+        let mut world = self.inner.world.borrow_mut();
+        let id = world.hosts[index].id;
+        world.net.stop_program(id);
+    }
+
     pub(super) fn resume_host(&self, index: usize) {
+        {
+            let mut world = self.inner.world.borrow_mut();
+            let id = world.hosts[index].id;
+            world.net.resume_program(id);
+        }
         let signals = {
             let host = &mut self.inner.hosts.borrow_mut()[index];
             host.is_paused = false;

@@ -9,10 +9,10 @@ impl Sockets {
     /// Gives the socket an abstract name; without one, one that is free.
     pub(crate) fn bind(&mut self, id: UnixId, name: Option<Vec<u8>>) -> io::Result<()> {
         let socket = self.get(id)?;
-        let (host, is_bound) = (socket.host, socket.name.is_some());
+        let (host, kind, is_bound) = (socket.host, socket.kind, socket.name.is_some());
         let is_taken = |all: &Self, name: &Vec<u8>| {
             all.places
-                .contains_key(&(host, Place::Abstract(name.clone())))
+                .contains_key(&(host, Place::Abstract(kind, name.clone())))
         };
         let name = match name {
             // A second bind to no name changes nothing.
@@ -28,7 +28,11 @@ impl Sockets {
                 }
             },
         };
-        self.take_name(id, Name::Abstract(name.clone()), Place::Abstract(name))
+        self.take_name(
+            id,
+            Name::Abstract(name.clone()),
+            Place::Abstract(kind, name),
+        )
     }
 
     /// Gives the socket a path, for which the disk has made a node.
@@ -130,9 +134,11 @@ impl Sockets {
             None => State::Idle,
         };
         if let Some(old) = old.filter(|old| Some(*old) != peer) {
+            let loses = self.get(id).is_ok_and(|socket| !socket.inbox.is_empty());
             self.empty(id);
-            // A peer that was connected to it as well is told.
-            if let Some(other) = self.all.get_mut(&old)
+            // A peer that was connected to it as well is told that messages are lost.
+            if loses
+                && let Some(other) = self.all.get_mut(&old)
                 && other.peer == Some(id)
             {
                 other.error = Some(libc::ECONNRESET);
@@ -191,6 +197,11 @@ impl Sockets {
     pub(crate) fn buffers(&self, id: UnixId) -> io::Result<(usize, usize)> {
         let socket = self.get(id)?;
         Ok((socket.send_buffer, socket.receive_buffer))
+    }
+
+    /// Bytes that it has sent and nobody has read, as they are charged.
+    pub(crate) fn unread_by_others(&self, id: UnixId) -> io::Result<usize> {
+        Ok(self.get(id)?.charged)
     }
 
     /// Sets the size of the buffer for sending.

@@ -2,7 +2,9 @@
 
 use std::io;
 
-use super::{Kind, Message, Name, OVERHEAD, Place, QUEUE, Socket, Sockets, State, UnixId, os};
+use super::{
+    FileKey, Kind, Message, Name, OVERHEAD, Place, QUEUE, Socket, Sockets, State, UnixId, os,
+};
 use crate::network::Ready;
 
 /// What a receive has given.
@@ -13,6 +15,8 @@ pub(crate) struct Received {
     pub(crate) whole: usize,
     /// The name of the sender.
     pub(crate) from: Option<Name>,
+    /// Files whose descriptors came with it.
+    pub(crate) rights: Vec<FileKey>,
 }
 
 impl Sockets {
@@ -23,15 +27,22 @@ impl Sockets {
         id: UnixId,
         bytes: &[u8],
         to: Option<io::Result<Place>>,
+        rights: &[FileKey],
     ) -> io::Result<usize> {
         match self.get(id)?.kind {
-            Kind::Stream => self.send_stream(id, bytes, to.is_some()),
-            Kind::Packets => self.send_packet(id, bytes),
-            Kind::Datagram => self.send_datagram(id, bytes, to),
+            Kind::Stream => self.send_stream(id, bytes, to.is_some(), rights),
+            Kind::Packets => self.send_packet(id, bytes, rights),
+            Kind::Datagram => self.send_datagram(id, bytes, to, rights),
         }
     }
 
-    fn send_stream(&mut self, id: UnixId, bytes: &[u8], has_name: bool) -> io::Result<usize> {
+    fn send_stream(
+        &mut self,
+        id: UnixId,
+        bytes: &[u8],
+        has_name: bool,
+        mut rights: &[FileKey],
+    ) -> io::Result<usize> {
         let socket = self.get(id)?;
         if has_name {
             return Err(os(match socket.state {
@@ -55,13 +66,13 @@ impl Sockets {
             if let Err(error) = room {
                 return if sent == 0 { Err(error) } else { Ok(sent) };
             }
-            self.deliver(id, peer, part);
+            self.deliver(id, peer, part, std::mem::take(&mut rights));
             sent += part.len();
         }
         Ok(sent)
     }
 
-    fn send_packet(&mut self, id: UnixId, bytes: &[u8]) -> io::Result<usize> {
+    fn send_packet(&mut self, id: UnixId, bytes: &[u8], rights: &[FileKey]) -> io::Result<usize> {
         let socket = self.get(id)?;
         if socket.state != State::Connected {
             return Err(os(libc::ENOTCONN));
@@ -73,7 +84,7 @@ impl Sockets {
         if other.is_none_or(|other| other.shut_read) {
             return Err(os(libc::EPIPE));
         }
-        self.deliver(id, peer, bytes);
+        self.deliver(id, peer, bytes, rights);
         Ok(bytes.len())
     }
 
@@ -82,13 +93,11 @@ impl Sockets {
         id: UnixId,
         bytes: &[u8],
         to: Option<io::Result<Place>>,
+        rights: &[FileKey],
     ) -> io::Result<usize> {
         let Socket {
             host, kind, peer, ..
         } = *self.get(id)?;
-        if to.is_none() && peer.is_none() {
-            return Err(os(libc::ENOTCONN));
-        }
         self.fits(id, bytes)?;
         self.has_room(id)?;
         let receiver = match (to, peer) {
@@ -96,9 +105,10 @@ impl Sockets {
             (None, peer) => peer.ok_or_else(|| os(libc::ENOTCONN))?,
         };
         let Some(other) = self.all.get(&receiver) else {
-            // The peer is closed. From now on there is none.
+            // The peer is closed. From now on there is none, and what it has sent is lost.
             let socket = self.get_mut(id)?;
             (socket.peer, socket.state) = (None, State::Idle);
+            self.empty(id);
             self.touch(id, Ready::NONE);
             return Err(os(libc::ECONNREFUSED));
         };
@@ -113,7 +123,7 @@ impl Sockets {
             self.touch(id, Ready::NONE);
             return Err(os(libc::EAGAIN));
         }
-        self.deliver(id, receiver, bytes);
+        self.deliver(id, receiver, bytes, rights);
         Ok(bytes.len())
     }
 
@@ -141,7 +151,7 @@ impl Sockets {
         Ok(())
     }
 
-    fn deliver(&mut self, sender: UnixId, receiver: UnixId, bytes: &[u8]) {
+    fn deliver(&mut self, sender: UnixId, receiver: UnixId, bytes: &[u8], rights: &[FileKey]) {
         let charge = bytes.len() + OVERHEAD;
         let Some(socket) = self.all.get_mut(&sender) else {
             return;
@@ -151,6 +161,7 @@ impl Sockets {
             sender,
             name: socket.name.clone(),
             bytes: bytes.to_vec(),
+            rights: rights.to_vec(),
             read: 0,
             charge,
         };
@@ -192,6 +203,7 @@ impl Sockets {
         let socket = self.get_mut(id)?;
         let from = socket.inbox.front().and_then(|first| first.name.clone());
         let mut bytes = Vec::new();
+        let mut rights = Vec::new();
         let mut done = 0;
         for message in &mut socket.inbox {
             let rest = &message.bytes[message.read..];
@@ -200,8 +212,12 @@ impl Sockets {
             if !peek {
                 message.read += taken;
                 done += usize::from(message.read == message.bytes.len());
+                rights = std::mem::take(&mut message.rights);
+            } else {
+                rights.clone_from(&message.rights);
             }
-            if bytes.len() == most {
+            // Descriptors belong to the bytes that came with them.
+            if bytes.len() == most || !rights.is_empty() {
                 break;
             }
         }
@@ -209,13 +225,23 @@ impl Sockets {
         self.uncharge(read);
         self.touch(id, Ready::NONE);
         let whole = bytes.len();
-        Ok(Received { bytes, whole, from })
+        Ok(Received {
+            bytes,
+            whole,
+            from,
+            rights,
+        })
     }
 
     fn receive_message(&mut self, id: UnixId, most: usize, peek: bool) -> io::Result<Received> {
         let socket = self.get_mut(id)?;
-        let first = socket.inbox.front().ok_or_else(|| os(libc::EAGAIN))?;
+        let first = socket.inbox.front_mut().ok_or_else(|| os(libc::EAGAIN))?;
+        let rights = match peek {
+            true => first.rights.clone(),
+            false => std::mem::take(&mut first.rights),
+        };
         let received = Received {
+            rights,
             bytes: first.bytes[..most.min(first.bytes.len())].to_vec(),
             whole: first.bytes.len(),
             from: first.name.clone(),
@@ -243,6 +269,7 @@ impl Sockets {
 
     fn uncharge(&mut self, messages: impl IntoIterator<Item = Message>) {
         for message in messages {
+            self.lost.extend(message.rights);
             if let Some(sender) = self.all.get_mut(&message.sender) {
                 sender.charged -= message.charge;
                 self.touch(message.sender, Ready::NONE);
@@ -261,6 +288,9 @@ impl Sockets {
     /// Bytes that wait: the first message of datagrams, all otherwise.
     pub(crate) fn unread(&self, id: UnixId) -> io::Result<usize> {
         let socket = self.get(id)?;
+        if socket.state == State::Listening {
+            return Err(os(libc::EINVAL));
+        }
         let len = |message: &Message| message.bytes.len() - message.read;
         Ok(match socket.kind {
             Kind::Datagram => socket.inbox.front().map_or(0, len),

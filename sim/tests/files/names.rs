@@ -6,7 +6,10 @@ use std::{
     io::{Read, Write},
     os::{
         fd::{AsRawFd, FromRawFd, OwnedFd},
-        unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink},
+        unix::{
+            fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink},
+            net::UnixDatagram,
+        },
     },
     path::Path,
     time::{Duration, SystemTime},
@@ -167,6 +170,54 @@ pub(crate) fn renames_replace_what_they_may(at: &Path, t: &mut Trace) {
     t.done("hard link", fs::hard_link(at.join("m"), at.join("n")));
     t.done("one onto the other", rename("m", "n"));
     t.note("both stay", (at.join("m").exists(), at.join("n").exists()));
+}
+
+pub(crate) fn a_slash_follows_no_link_whose_name_is_changed(at: &Path, t: &mut Trace) {
+    let begin = || {
+        let _ = fs::remove_dir_all(at.join("x"));
+        fs::create_dir_all(at.join("x/d")).unwrap();
+        fs::create_dir_all(at.join("x/o")).unwrap();
+        fs::write(at.join("x/f"), "f").unwrap();
+        for (target, name) in [("d", "l"), ("none", "n"), ("f", "g")] {
+            symlink(target, at.join("x").join(name)).unwrap();
+        }
+    };
+    let ends =
+        ["d/", "l/", "n/", "g/", "f/", "none/", "l/.", "d"].map(|end| at.join("x").join(end));
+    for end in &ends {
+        begin();
+        t.done("rmdir", fs::remove_dir(end));
+        t.done("unlink", fs::remove_file(end));
+        t.done("mkdir", fs::create_dir(end));
+        begin();
+        t.done("symlink", symlink("f", end));
+        t.done("link", fs::hard_link(at.join("x/f"), end));
+        t.done("link from", fs::hard_link(end, at.join("x/h")));
+        t.done("open", File::open(end));
+        t.done("stat", fs::symlink_metadata(end));
+        t.done("new", File::create_new(end));
+        t.done("socket", UnixDatagram::bind(end));
+        for flags in [0, libc::RENAME_NOREPLACE, libc::RENAME_EXCHANGE] {
+            for other in ["o", "o/", "e", "e/", "f", "f/", "l", "l/", "n/"] {
+                for turned in [false, true] {
+                    begin();
+                    let mut both = [end.clone(), at.join("x").join(other)];
+                    if turned {
+                        both.reverse();
+                    }
+                    let [from, to] = both.each_ref().map(c);
+                    let here = libc::AT_FDCWD;
+                    // SAFETY: the paths end with NUL.
+                    let moved =
+                        unsafe { libc::renameat2(here, from.as_ptr(), here, to.as_ptr(), flags) };
+                    t.say(&format!("{both:?} {flags}"), cvt(moved));
+                }
+            }
+        }
+    }
+    let mut left: Vec<_> = fs::read_dir(at.join("x")).unwrap().flatten().collect();
+    left.sort_by_key(|entry| entry.file_name());
+    t.note("left", left);
 }
 
 pub(crate) fn hard_links_share_a_file(at: &Path, t: &mut Trace) {

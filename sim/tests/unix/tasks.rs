@@ -6,7 +6,7 @@ use socket2::SockRef;
 use ws::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{UnixDatagram, UnixListener, UnixStream},
-    time::sleep,
+    time::{sleep, timeout},
 };
 use ws_sim::Sim;
 
@@ -137,6 +137,27 @@ fn a_sender_waits_for_an_inbox_that_another_one_filled() {
         let mut buffer = [0; 4];
         while receiver.recv(&mut buffer).await? != 4 {}
         assert_eq!((waits.await.unwrap()?, &buffer), (4, b"last"));
+        io::Result::Ok(())
+    });
+    sim.try_run().unwrap();
+}
+
+#[test]
+fn a_sender_goes_on_when_what_another_one_has_sent_is_read() {
+    let sim = Sim::new(1);
+    sim.client("host", async {
+        let reader = UnixDatagram::bind("r")?;
+        let (a, b) = (UnixDatagram::unbound()?, UnixDatagram::unbound()?);
+        a.connect("r")?;
+        b.connect("r")?;
+        let millisecond = Duration::from_millis(1);
+        while timeout(millisecond, b.send(b"x")).await.is_ok() {}
+        ws::spawn_local(async move { a.send(b"y").await });
+        sleep(Duration::from_secs(1)).await;
+        let mut byte = [0];
+        while byte != *b"y" {
+            reader.recv(&mut byte).await?;
+        }
         io::Result::Ok(())
     });
     sim.try_run().unwrap();

@@ -2,21 +2,21 @@
 use std::thread;
 
 use kv::{
+    NodeId,
     bug::Bug,
     node::{self, Options},
 };
 use ws_sim::{
-    DiskFaults, Sim,
+    DiskFaults, Plan, Sim,
     network::{Latency, Link},
 };
 
 use super::{
     history::History,
-    load::{self, CLIENTS, FAULTY, LONGEST, NODES, Random, addresses, millis, name},
+    load::{
+        self, CALM, CLIENTS, LONGEST, NODES, OUTAGE, ROUND, Random, Shape, addresses, millis, name,
+    },
 };
-
-/// The signal that ends a program at once. Its disk keeps what is not synced.
-const SIGKILL: i32 = 9;
 
 /// Adds the nodes.
 fn nodes(sim: &Sim, bug: Bug) {
@@ -33,13 +33,15 @@ fn nodes(sim: &Sim, bug: Bug) {
         },
         ..DiskFaults::default()
     };
+    // Some bugs need a long log, and some need many snapshots.
+    let snapshot_every = 4 + sim.below(40);
     for id in 1..=NODES {
         let options = Options {
             id,
             nodes: addresses(),
             listen: "0.0.0.0:80".to_owned(),
             folder: "data".into(),
-            snapshot_every: 12,
+            snapshot_every,
             bug,
         };
         sim.host(name(id), move || node::run(options.clone()));
@@ -73,74 +75,46 @@ pub fn run(sim: &Sim, bug: Bug) -> Result<(usize, usize), String> {
     });
     nodes(sim, bug);
     let history = History::default();
+    let shape = Shape::draw(|end| sim.below(end));
     for id in 1..=CLIENTS {
         let random = Random::new(sim.below(u64::MAX));
         sim.client(
             format!("client{id}"),
-            load::client(id, random, history.clone()),
+            load::client(id, shape, random, history.clone()),
         );
     }
-    for _ in 0..2 + sim.below(6) {
-        fault(sim);
-    }
+    sim.faults(faults());
+    (1..=NODES).for_each(|id| outage(sim, id));
     sim.try_run().map_err(|failure| failure.to_string())?;
     history.check()?;
     Ok(history.writes())
 }
 
-/// Plans something that goes wrong, and its end.
-fn fault(sim: &Sim) {
-    let begin = millis(sim.below(FAULTY));
-    let length = millis(10 + sim.below(LONGEST - 10));
-    let id = 1 + sim.below(NODES);
+/// What goes wrong while the clients ask. It is another half of all kinds for each seed.
+fn faults() -> Plan {
+    Plan::new()
+        .swarm()
+        .every(millis(1_000))
+        .lasts(millis(10), millis(LONGEST))
+        .quiet_after(millis(CALM))
+}
+
+/// Afterwards each node is out of work once, and the others have to know all that was told. So each
+/// majority has to answer.
+fn outage(sim: &Sim, id: NodeId) {
     let one = name(id);
     let others: Vec<String> = (1..=NODES).filter(|other| *other != id).map(name).collect();
-    match sim.below(10) {
-        0 | 1 => {
-            sim.after(begin, move |sim| {
-                sim.crash(&one);
-                sim.after(length, move |sim| sim.restart(&one));
-            });
-        }
-        2 => {
-            sim.after(begin, move |sim| sim.restart(&one));
-        }
-        3 => {
-            // The power fails.
-            sim.after(begin, move |sim| {
-                (1..=NODES).for_each(|id| sim.crash(name(id)));
-                sim.after(length, |sim| {
-                    (1..=NODES).for_each(|id| sim.restart(name(id)))
-                });
-            });
-        }
-        4 | 5 => {
-            sim.after(begin, move |sim| {
-                sim.partition([&one], &others);
-                sim.after(length, Sim::heal);
-            });
-        }
-        6 => {
-            sim.after(begin, move |sim| {
-                sim.partition_one_way([&one], &others);
-                sim.after(length, Sim::heal);
-            });
-        }
-        7 => {
-            sim.after(begin, move |sim| {
-                sim.pause(&one);
-                sim.after(length, move |sim| sim.resume(&one));
-            });
-        }
-        8 => {
-            sim.after(begin, move |sim| {
-                sim.signal(&one, SIGKILL);
-                sim.after(length, move |sim| sim.restart(&one));
-            });
-        }
-        _ => {
-            let skew = sim.below(6_000_000_000).cast_signed() - 3_000_000_000;
-            sim.after(begin, move |sim| sim.skew(&one, skew));
-        }
-    }
+    let begin = millis(CALM + (id - 1) * ROUND);
+    let how = sim.below(3);
+    sim.after(begin, move |sim| match how {
+        0 => sim.pause(&one),
+        1 => sim.partition([&one], &others),
+        _ => sim.crash(&one),
+    });
+    let one = name(id);
+    sim.after(begin + millis(OUTAGE), move |sim| match how {
+        0 => sim.resume(&one),
+        1 => sim.heal(),
+        _ => sim.restart(&one),
+    });
 }

@@ -11,14 +11,16 @@ use super::history::History;
 
 pub const NODES: u64 = 3;
 pub const CLIENTS: u64 = 3;
-const OPS: u64 = 14;
-const KEYS: u64 = 2;
 
-/// Faults begin in the first so many milliseconds, and are over `LONGEST` later.
-pub const FAULTY: u64 = 4_000;
+/// A fault lasts at most so many milliseconds, and all are over after `CALM`.
 pub const LONGEST: u64 = 1_500;
+pub const CALM: u64 = 5_500;
 
-/// From then on the cluster has to answer within `RECOVERY`.
+/// Then there is a round for each node, in which it is out of work for a time.
+pub const ROUND: u64 = 1_500;
+pub const OUTAGE: u64 = 1_200;
+
+/// After the faults of the plan the cluster has to answer within `RECOVERY`.
 const RECOVERY: Duration = Duration::from_secs(20);
 
 pub fn millis(time: u64) -> Duration {
@@ -33,19 +35,48 @@ pub fn addresses() -> BTreeMap<NodeId, String> {
     (1..=NODES).map(|id| (id, format!("n{id}:80"))).collect()
 }
 
-/// A client asks this and that, and at last for all keys.
-pub async fn client(id: u64, mut random: Random, history: History) -> Result<(), String> {
+/// How the clients of a run ask. Each seed has another one: some bugs need many requests at once,
+/// and some need few about many keys.
+#[derive(Clone, Copy)]
+pub struct Shape {
+    ops: u64,
+    /// The longest time between two requests of a client.
+    pause: u64,
+    keys: u64,
+    /// Of eight requests so many read.
+    reads: u64,
+}
+
+impl Shape {
+    pub fn draw(mut below: impl FnMut(u64) -> u64) -> Self {
+        let (ops, pause) = [(14, 500), (24, 250), (40, 100)][below(3) as usize];
+        Self {
+            ops,
+            pause,
+            keys: 1 + below(3),
+            reads: 1 + below(4),
+        }
+    }
+}
+
+/// A client asks this and that, and then for all keys in each round.
+pub async fn client(
+    id: u64,
+    shape: Shape,
+    mut random: Random,
+    history: History,
+) -> Result<(), String> {
     let nodes = addresses().into_values().collect();
     let begin = tokio::time::Instant::now();
     let mut client = Client::new(id, nodes).map_err(|error| error.to_string())?;
-    for number in 0..OPS {
-        tokio::time::sleep(millis(random.below(500))).await;
-        let key = format!("k{}", random.below(KEYS));
+    for number in 0..shape.ops {
+        tokio::time::sleep(millis(random.below(shape.pause))).await;
+        let key = format!("k{}", random.below(shape.keys));
         let value = id * 1_000 + number;
         let op = match random.below(8) {
-            0..3 => Op::Read,
-            3..5 => Op::Write(value),
-            5 => Op::Add(1_000_000),
+            kind if kind < shape.reads => Op::Read,
+            kind if kind < shape.reads + 2 => Op::Write(value),
+            kind if kind == shape.reads + 2 => Op::Add(1_000_000),
             _ => Op::Swap {
                 old: random.known,
                 new: value,
@@ -57,13 +88,22 @@ pub async fn client(id: u64, mut random: Random, history: History) -> Result<(),
             pending.ends(answer);
         }
     }
-    tokio::time::sleep_until(begin + millis(FAULTY + LONGEST)).await;
-    for key in 0..KEYS {
-        let key = format!("k{key}");
-        let pending = history.begin(id, &key, Op::Read);
-        match client.op(&key, Op::Read, RECOVERY).await {
-            Ok(answer) => pending.ends(answer),
-            Err(NoAnswer) => return Err(format!("no answer within {RECOVERY:?} after all faults")),
+    for round in 0..=NODES {
+        let at = CALM + round * ROUND + random.below(ROUND);
+        tokio::time::sleep_until(begin + millis(at)).await;
+        for key in 0..shape.keys {
+            let op = match (round + id + key) % CLIENTS {
+                0 if round < NODES => Op::Write(id * 1_000 + 900 + round),
+                _ => Op::Read,
+            };
+            let key = format!("k{key}");
+            let pending = history.begin(id, &key, op.clone());
+            match client.op(&key, op, RECOVERY).await {
+                Ok(answer) => pending.ends(answer),
+                Err(NoAnswer) => {
+                    return Err(format!("no answer within {RECOVERY:?} after all faults"));
+                }
+            }
         }
     }
     Ok(())

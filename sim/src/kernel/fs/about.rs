@@ -6,11 +6,12 @@ use std::{ffi::CString, io, mem, ptr};
 use libc::{c_char, c_int, c_uint, c_void, mode_t, stat64, statx, statx_timestamp, timespec};
 
 use super::{
-    super::{answer, clock, fails, files::Kind, is_ours, sockets::os, system::call},
-    at, c_path, on_file,
+    super::{answer, clock, fails, files::Kind, is_ours, system::call},
+    At, at, c_path, has_no_node, is, on_file, on_path_or_file,
 };
 use crate::{
-    disk::About,
+    disk::{About, is_of_groups},
+    error::os,
     world::{self, World},
 };
 
@@ -31,6 +32,8 @@ fn of_descriptor(fd: c_int) -> io::Result<(About, usize)> {
             Kind::Tcp(_) | Kind::Udp(_) | Kind::Unix(_) => {
                 Ok((About::other(libc::S_IFSOCK | 0o777), file.host))
             }
+            Kind::Pipe(_) => Ok((About::other(libc::S_IFIFO | 0o600), file.host)),
+            Kind::Random => Ok((About::other(libc::S_IFCHR | 0o666), file.host)),
             _ => Ok((About::other(0), file.host)),
         }
     });
@@ -44,6 +47,15 @@ pub(super) type Found = Result<(About, usize), Option<CString>>;
 ///
 /// - The path is null, or ends with NUL and is valid for the time of the call.
 pub(super) unsafe fn find(dir: c_int, path: *const c_char, flags: c_int) -> io::Result<Found> {
+    const KNOWN: c_int = libc::AT_SYMLINK_NOFOLLOW
+        | libc::AT_NO_AUTOMOUNT
+        | libc::AT_EMPTY_PATH
+        | libc::AT_STATX_FORCE_SYNC
+        | libc::AT_STATX_DONT_SYNC;
+
+    if world::current_host().is_some() && flags & !KNOWN != 0 {
+        return Err(os(libc::EINVAL));
+    }
     // SAFETY: by contract.
     let is_empty = flags & libc::AT_EMPTY_PATH != 0 && (path.is_null() || unsafe { *path } == 0);
     if is_empty && dir != libc::AT_FDCWD {
@@ -55,13 +67,15 @@ pub(super) unsafe fn find(dir: c_int, path: *const c_char, flags: c_int) -> io::
     }
     // SAFETY: by contract.
     let at = match unsafe { at(dir, path) } {
+        // Of the current folder.
+        Some(At { dir, .. }) if is_empty => At { dir, path: b"." },
         Some(at) if !at.is_systems() => at,
+        Some(at) if is_of_groups(at.path) => return Err(os(libc::ENOENT)),
         _ => return Ok(Err(None)),
     };
     let follow = flags & libc::AT_SYMLINK_NOFOLLOW == 0;
     let host = world::current_host().unwrap_or(0);
     at.on(|disk, start, path| {
-        let path = if is_empty { b".".as_slice() } else { path };
         Ok(match disk.look(start, path, follow)? {
             Ok(node) => Ok((disk.about(node), host)),
             Err(path) => Err(Some(c_path(path))),
@@ -197,6 +211,14 @@ unsafe extern "C" fn stat_x(
     mask: c_uint,
     out: *mut statx,
 ) -> c_int {
+    /// A bit that no answer has yet.
+    const RESERVED: c_uint = 1 << 31;
+    const SYNCS: c_int = libc::AT_STATX_FORCE_SYNC | libc::AT_STATX_DONT_SYNC;
+
+    let is_wrong = mask & RESERVED != 0 || flags & SYNCS == SYNCS;
+    if is_wrong && world::current_host().is_some() {
+        return fails(libc::EINVAL);
+    }
     // SAFETY: by the contract of libc.
     let found = unsafe { find(dir, path, flags) };
     let system = |dir: c_int, path: *const c_char| {
@@ -220,11 +242,14 @@ unsafe extern "C" fn stat_x(
 #[unsafe(no_mangle)]
 unsafe extern "C" fn fchmod(fd: c_int, mode: mode_t) -> c_int {
     if !is_ours(fd) && world::current_host().is_some() {
-        return fails(libc::EROFS);
+        return fails(super::read_only(fd));
     }
     if !is_ours(fd) {
         // SAFETY: it takes no pointers.
         return unsafe { call()(libc::SYS_fchmod, fd, mode) as c_int };
+    }
+    if has_no_node(fd) {
+        return 0;
     }
     answer(on_file(fd, libc::EINVAL, |disk, open| {
         let node = disk.node_of(open)?;
@@ -260,21 +285,30 @@ unsafe fn times(times: *const timespec) -> io::Result<[Option<i128>; 2]> {
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn futimens(fd: c_int, new: *const timespec) -> c_int {
     if !is_ours(fd) && world::current_host().is_some() {
-        return fails(libc::EROFS);
+        return fails(super::read_only(fd));
     }
     if !is_ours(fd) {
         let path = ptr::null::<c_char>();
         // SAFETY: by the contract of libc.
         return unsafe { call()(libc::SYS_utimensat, fd, path, new, 0) as c_int };
     }
+    if is(fd, Kind::is_path) {
+        return fails(libc::EBADF);
+    }
     // SAFETY: by the contract of libc.
-    answer(unsafe { times(new) }.and_then(|[accessed, modified]| {
-        on_file(fd, libc::EINVAL, |disk, open| {
-            let node = disk.node_of(open)?;
-            disk.set_times(node, accessed, modified);
-            Ok(())
-        })
-    }))
+    answer(unsafe { times(new) }.and_then(|times| set_times(fd, times)))
+}
+
+/// Sets the times of a descriptor's file, or of the path that it stands for.
+fn set_times(fd: c_int, [accessed, modified]: [Option<i128>; 2]) -> io::Result<()> {
+    if has_no_node(fd) {
+        return Ok(());
+    }
+    on_path_or_file(fd, libc::EINVAL, |disk, open| {
+        let node = disk.node_of(open)?;
+        disk.set_times(node, accessed, modified);
+        Ok(())
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -284,19 +318,35 @@ pub(super) unsafe extern "C" fn utimensat(
     new: *const timespec,
     flags: c_int,
 ) -> c_int {
+    if path.is_null() && world::current_host().is_some() {
+        return fails(libc::EINVAL);
+    }
     // SAFETY: by the contract of libc.
     let Some(at) = (unsafe { at(dir, path) }) else {
         // SAFETY: by the contract of libc.
         return unsafe { call()(libc::SYS_utimensat, dir, path, new, flags) as c_int };
     };
-    let follow = flags & libc::AT_SYMLINK_NOFOLLOW == 0;
+    // SAFETY: by the contract of libc it is null, or there are two.
+    let new_times = unsafe { new.cast::<[timespec; 2]>().as_ref() };
+    if new_times.is_some_and(|both| both.iter().all(|one| one.tv_nsec == libc::UTIME_OMIT)) {
+        // As in Linux, nothing else is looked at.
+        return 0;
+    }
+    if flags & !(libc::AT_SYMLINK_NOFOLLOW | libc::AT_EMPTY_PATH) != 0 {
+        return fails(libc::EINVAL);
+    }
     // SAFETY: by the contract of libc.
-    answer(unsafe { times(new) }.and_then(|[accessed, modified]| {
-        at.on(|disk, start, path| {
-            let found = disk.look(start, path, follow)?;
-            disk.set_times(found.map_err(|_| os(libc::EROFS))?, accessed, modified);
-            Ok(())
-        })
+    let times = unsafe { times(new) };
+    if at.path.is_empty() && flags & libc::AT_EMPTY_PATH != 0 && is_ours(dir) {
+        return answer(times.and_then(|times| set_times(dir, times)));
+    }
+    let follow = flags & libc::AT_SYMLINK_NOFOLLOW == 0;
+    answer(at.on(|disk, start, path| {
+        let node = disk.look(start, path, follow)?;
+        let node = node.map_err(|_| os(libc::EROFS))?;
+        let [accessed, modified] = times?;
+        disk.set_times(node, accessed, modified);
+        Ok(())
     }))
 }
 

@@ -7,18 +7,22 @@ use libc::{c_int, c_uint, c_void, iovec, off_t, size_t, ssize_t};
 
 use super::{
     super::{
-        answer, fails, is_ours, number,
-        sockets::os,
+        answer, fails,
+        files::Kind,
+        is_ours, number, pipes,
         system::call,
         transfer::{bytes_of, entries, one, scatter, write},
         transferred,
     },
-    is_file, on_disk, on_file,
+    has_no_node, is, is_file, on_disk, on_file,
 };
-use crate::disk::Seek;
+use crate::{disk::Seek, error::os, world};
 
 /// Bytes that one call copies at most.
 const AT_ONCE: usize = 1 << 20;
+
+/// What `O_DIRECT` wants lengths, places and addresses to be multiples of, in bytes.
+const SECTOR: usize = 512;
 
 /// Reads into buffers, at a place or at the file's position.
 ///
@@ -32,7 +36,17 @@ pub(in super::super) unsafe fn read_file(
 ) -> io::Result<usize> {
     let lens = into.iter().map(|one| one.iov_len);
     let room = lens.fold(0_usize, usize::saturating_add);
+    if is(fd, |kind| matches!(kind, Kind::Random)) {
+        let mut all = vec![0; room.min(AT_ONCE)];
+        world::with(|world| world.random.fill(&mut all));
+        // SAFETY: by contract.
+        unsafe { scatter(&all, into) };
+        return Ok(all.len());
+    }
     on_file(fd, libc::ESPIPE, |disk, open| {
+        if open.flags & libc::O_DIRECT != 0 && open.reads() && room > 0 {
+            is_aligned(into, disk.place(open, at, false)?)?;
+        }
         // As long as the file is at most, since a caller may have more room than there is memory.
         let rest = disk.about_open(open)?.len as usize;
         let mut all = vec![0; room.min(rest.max(1))];
@@ -55,10 +69,32 @@ pub(in super::super) unsafe fn write_file(
 ) -> io::Result<usize> {
     // SAFETY: by contract.
     let bytes = unsafe { bytes_of(from) };
-    on_file(fd, libc::ESPIPE, |disk, open| disk.write(open, &bytes, at))
+    if is(fd, |kind| matches!(kind, Kind::Random)) {
+        // What is mixed into it changes nothing.
+        return Ok(bytes.len());
+    }
+    on_file(fd, libc::ESPIPE, |disk, open| {
+        if open.flags & libc::O_DIRECT != 0 && open.writes() && !bytes.is_empty() {
+            is_aligned(from, disk.place(open, at, true)?)?;
+        }
+        disk.write(open, &bytes, at)
+    })
 }
 
-fn place(at: off_t) -> io::Result<Option<u64>> {
+/// Whether buffers and a place are such that `O_DIRECT` takes them: `EINVAL` if not.
+fn is_aligned(list: &[iovec], at: Option<u64>) -> io::Result<()> {
+    let Some(at) = at else { return Ok(()) };
+    let buffers = list
+        .iter()
+        .flat_map(|one| [one.iov_base.addr(), one.iov_len]);
+    let all = buffers.fold(at as usize, |all, one| all | one);
+    match all % SECTOR {
+        0 => Ok(()),
+        _ => Err(os(libc::EINVAL)),
+    }
+}
+
+pub(super) fn place(at: off_t) -> io::Result<Option<u64>> {
     u64::try_from(at).map(Some).map_err(|_| os(libc::EINVAL))
 }
 
@@ -136,7 +172,10 @@ unsafe extern "C" fn lseek(fd: c_int, by: off_t, from: c_int) -> off_t {
         // SAFETY: it takes no pointers.
         return unsafe { call()(libc::SYS_lseek, fd, by, from) };
     }
+    let has_no_place =
+        |kind: &Kind| matches!(kind, Kind::Event { .. } | Kind::Timer(_) | Kind::Epoll(_));
     let from = match from {
+        libc::SEEK_SET..=libc::SEEK_HOLE if is(fd, has_no_place) => return 0,
         libc::SEEK_SET => Seek::Start,
         libc::SEEK_CUR => Seek::Current,
         libc::SEEK_END => Seek::End,
@@ -168,7 +207,7 @@ unsafe extern "C" fn fsync(fd: c_int) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn fdatasync(fd: c_int) -> c_int {
+pub(super) unsafe extern "C" fn fdatasync(fd: c_int) -> c_int {
     if !is_ours(fd) {
         // SAFETY: it takes no pointers.
         return unsafe { call()(libc::SYS_fdatasync, fd) as c_int };
@@ -183,9 +222,22 @@ unsafe extern "C" fn sync_file_range(fd: c_int, at: off_t, len: off_t, flags: c_
         // SAFETY: it takes no pointers.
         return unsafe { call()(libc::SYS_sync_file_range, fd, at, len, flags) as c_int };
     }
-    answer(on_file(fd, libc::ESPIPE, |disk, open| {
-        disk.node_of(open).map(drop)
-    }))
+    const KNOWN: c_uint = libc::SYNC_FILE_RANGE_WAIT_BEFORE
+        | libc::SYNC_FILE_RANGE_WRITE
+        | libc::SYNC_FILE_RANGE_WAIT_AFTER;
+
+    let is_range = at >= 0 && len >= 0 && at.checked_add(len).is_some();
+    let is_open = world::with(|world| world.files.used(fd).map(drop));
+    answer(
+        is_open
+            .unwrap_or_else(|| Err(os(libc::EBADF)))
+            .and_then(|()| {
+                if flags & !KNOWN != 0 || !is_range {
+                    return Err(os(libc::EINVAL));
+                }
+                on_file(fd, libc::ESPIPE, |disk, open| disk.node_of(open).map(drop))
+            }),
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -233,15 +285,23 @@ unsafe extern "C" fn ftruncate64(fd: c_int, len: off_t) -> c_int {
     unsafe { ftruncate(fd, len) }
 }
 
+fn allocate(fd: c_int, mode: c_int, at: off_t, len: off_t) -> io::Result<()> {
+    let end = pipes::of(fd).map(|(end, _)| end.writes);
+    let other = match end {
+        Some(true) => libc::ESPIPE,
+        Some(false) => libc::EBADF,
+        None => libc::ENODEV,
+    };
+    on_file(fd, other, |disk, open| disk.allocate(open, mode, at, len))
+}
+
 #[unsafe(no_mangle)]
 unsafe extern "C" fn fallocate(fd: c_int, mode: c_int, at: off_t, len: off_t) -> c_int {
     if !is_ours(fd) {
         // SAFETY: it takes no pointers.
         return unsafe { call()(libc::SYS_fallocate, fd, mode, at, len) as c_int };
     }
-    answer(on_file(fd, libc::ESPIPE, |disk, open| {
-        disk.allocate(open, mode, at, len)
-    }))
+    answer(allocate(fd, mode, at, len))
 }
 
 #[unsafe(no_mangle)]
@@ -258,9 +318,7 @@ unsafe extern "C" fn posix_fallocate(fd: c_int, at: off_t, len: off_t) -> c_int 
         // SAFETY: it takes no pointers.
         return unsafe { system(fd, at, len) };
     }
-    let done = on_file(fd, libc::ESPIPE, |disk, open| {
-        disk.allocate(open, 0, at, len)
-    });
+    let done = allocate(fd, 0, at, len);
     done.map_or_else(|error| number(&error), |()| 0)
 }
 
@@ -278,7 +336,12 @@ unsafe extern "C" fn posix_fadvise(fd: c_int, at: off_t, len: off_t, advice: c_i
         // SAFETY: it takes no pointers.
         return unsafe { system(fd, at, len, advice) };
     }
-    if is_file(fd) { 0 } else { libc::ESPIPE }
+    match is_file(fd) {
+        _ if is(fd, Kind::is_path) => libc::EBADF,
+        false => libc::ESPIPE,
+        true if len < 0 || !(0..=libc::POSIX_FADV_NOREUSE).contains(&advice) => libc::EINVAL,
+        true => 0,
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -286,6 +349,13 @@ unsafe extern "C" fn flock(fd: c_int, command: c_int) -> c_int {
     if !is_ours(fd) {
         // SAFETY: it takes no pointers.
         return unsafe { call()(libc::SYS_flock, fd, command) as c_int };
+    }
+    let known = [libc::LOCK_SH, libc::LOCK_EX, libc::LOCK_UN];
+    if !known.contains(&(command & !libc::LOCK_NB)) {
+        return fails(libc::EINVAL);
+    }
+    if has_no_node(fd) {
+        return 0;
     }
     let done = on_file(fd, libc::EBADF, |disk, open| disk.lock(open, command));
     answer(match done {
@@ -350,6 +420,34 @@ unsafe fn moves(from: c_int, at: *mut off_t, written: usize) {
     }
 }
 
+/// `EINVAL` for a copy with flags, or onto its own source.
+///
+/// # Safety
+///
+/// - The places are null or valid for reads.
+unsafe fn may_copy(
+    from: (c_int, *const off_t),
+    to: (c_int, *const off_t),
+    len: size_t,
+    flags: c_uint,
+) -> io::Result<()> {
+    let about = |(fd, at): (c_int, *const off_t)| {
+        // SAFETY: by contract.
+        let kept = unsafe { kept(at)? };
+        on_file(fd, libc::EINVAL, |disk, open| {
+            let at = kept.map_or_else(|| disk.seek(open, Seek::Current, 0), Ok)?;
+            Ok((disk.node_of(open)?, at, disk.about_open(open)?.len))
+        })
+    };
+    let ((source, start, end), (target, place, _)) = (about(from)?, about(to)?);
+    let len = (len as u64).min(end.saturating_sub(start));
+    let overlaps = source == target && place < start + len && start < place.saturating_add(len);
+    if flags != 0 || overlaps {
+        return Err(os(libc::EINVAL));
+    }
+    Ok(())
+}
+
 #[unsafe(no_mangle)]
 unsafe extern "C" fn copy_file_range(
     from: c_int,
@@ -371,6 +469,8 @@ unsafe extern "C" fn copy_file_range(
         return fails(libc::EXDEV) as ssize_t;
     }
     let copy = || {
+        // SAFETY: by the contract of libc.
+        unsafe { may_copy((from, from_at), (to, to_at), len, flags)? };
         // SAFETY: by the contract of libc.
         let (bytes, kept) = unsafe { (ahead(from, from_at, len)?, kept(to_at)?) };
         let written = on_file(to, libc::EINVAL, |disk, open| {
@@ -431,7 +531,10 @@ unsafe extern "C" fn mmap(
     from: off_t,
 ) -> *mut c_void {
     if flags & libc::MAP_ANONYMOUS == 0 && is_ours(fd) {
-        fails(libc::ENODEV);
+        fails(match is(fd, Kind::is_path) {
+            true => libc::EBADF,
+            false => libc::ENODEV,
+        });
         return libc::MAP_FAILED;
     }
     // SAFETY: by the contract of libc.

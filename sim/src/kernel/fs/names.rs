@@ -3,13 +3,19 @@
 
 use std::{io, ptr};
 
-use libc::{c_char, c_int, c_uint, c_void, mode_t, off_t, size_t, ssize_t};
+use libc::{c_char, c_int, c_uint, c_void, dev_t, mode_t, off_t, size_t, ssize_t};
 
 use super::{
-    super::{answer, fails, number, sockets::os, system::call, transferred},
-    UMASK, at, c_path,
-    open::give,
+    super::{
+        answer, fails, is_ours, number,
+        system::call,
+        transferred,
+        unsupported::{FILES, in_host},
+    },
+    at, c_path, on_path_or_file,
+    open::{give, own_descriptor},
 };
+use crate::error::os;
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn mkdirat(dir: c_int, path: *const c_char, mode: mode_t) -> c_int {
@@ -18,14 +24,47 @@ unsafe extern "C" fn mkdirat(dir: c_int, path: *const c_char, mode: mode_t) -> c
         // SAFETY: by the contract of libc.
         return unsafe { call()(libc::SYS_mkdirat, dir, path, mode) as c_int };
     };
-    let mode = mode & 0o1777 & !UMASK;
-    answer(at.on(|disk, start, path| disk.make_folder(start, path, mode)))
+    answer(at.on(|disk, start, path| disk.make_folder(start, path, mode & 0o1777)))
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn mkdir(path: *const c_char, mode: mode_t) -> c_int {
     // SAFETY: by the contract of libc.
     unsafe { mkdirat(libc::AT_FDCWD, path, mode) }
+}
+
+/// Makes a file or the file of a socket. Pipes and devices are refused.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn mknodat(dir: c_int, path: *const c_char, mode: mode_t, of: dev_t) -> c_int {
+    // SAFETY: by the contract of libc.
+    let Some(at) = (unsafe { at(dir, path) }) else {
+        // SAFETY: by the contract of libc.
+        return unsafe { call()(libc::SYS_mknodat, dir, path, mode, of) as c_int };
+    };
+    let is_socket = match mode & libc::S_IFMT {
+        0 | libc::S_IFREG => false,
+        libc::S_IFSOCK => true,
+        libc::S_IFIFO | libc::S_IFCHR | libc::S_IFBLK => {
+            in_host("mknod", FILES);
+            return fails(libc::ENOSYS);
+        }
+        libc::S_IFDIR => return fails(libc::EPERM),
+        _ => return fails(libc::EINVAL),
+    };
+    answer(at.on(|disk, start, path| disk.make_file(start, path, mode & 0o7777, is_socket)))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn mknod(path: *const c_char, mode: mode_t, of: dev_t) -> c_int {
+    // SAFETY: by the contract of libc.
+    unsafe { mknodat(libc::AT_FDCWD, path, mode, of) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn umask(mask: mode_t) -> mode_t {
+    let old = crate::world::with_host(|world, host| world.disk_of(host).set_umask(mask));
+    // SAFETY: it takes no pointers.
+    old.unwrap_or_else(|| unsafe { call()(libc::SYS_umask, mask) as mode_t })
 }
 
 #[unsafe(no_mangle)]
@@ -100,7 +139,21 @@ unsafe extern "C" fn linkat(
         // SAFETY: by the contract of libc.
         return unsafe { call()(libc::SYS_linkat, from_dir, from, to_dir, to, flags) as c_int };
     };
+    if flags & !(libc::AT_SYMLINK_FOLLOW | libc::AT_EMPTY_PATH) != 0 {
+        return fails(libc::EINVAL);
+    }
     let follow = flags & libc::AT_SYMLINK_FOLLOW != 0;
+    let open = match old.path {
+        b"" if flags & libc::AT_EMPTY_PATH != 0 => Some(from_dir).filter(|fd| is_ours(*fd)),
+        path if follow => own_descriptor(path),
+        _ => None,
+    };
+    if let Some(fd) = open {
+        let node = on_path_or_file(fd, libc::EXDEV, |disk, open| disk.linkable(open));
+        return answer(
+            node.and_then(|node| new.on(|disk, start, path| disk.link_node(node, start, path))),
+        );
+    }
     answer(old.on_two(&new, |disk, from, to| disk.link(from, to, follow)))
 }
 
@@ -117,6 +170,9 @@ unsafe extern "C" fn symlinkat(target: *const c_char, dir: c_int, path: *const c
         // SAFETY: by the contract of libc.
         return unsafe { call()(libc::SYS_symlinkat, target, dir, path) as c_int };
     };
+    if to.path.len() >= libc::PATH_MAX as usize {
+        return fails(libc::ENAMETOOLONG);
+    }
     answer(at.on(|disk, start, path| disk.symlink(to.path, start, path)))
 }
 
@@ -157,6 +213,7 @@ unsafe extern "C" fn readlinkat(
     };
     // SAFETY: by the contract of libc.
     let at = match unsafe { at(dir, path) } {
+        Some(_) if size == 0 => return fails(libc::EINVAL) as ssize_t,
         Some(at) if !at.is_systems() => at,
         _ => return system(dir, path),
     };
@@ -219,6 +276,10 @@ unsafe extern "C" fn faccessat(dir: c_int, path: *const c_char, how: c_int, flag
         Some(at) if !at.is_systems() => at,
         _ => return system(dir, path),
     };
+    let known = libc::AT_SYMLINK_NOFOLLOW | libc::AT_EACCESS | libc::AT_EMPTY_PATH;
+    if how & !(libc::R_OK | libc::W_OK | libc::X_OK) != 0 || flags & !known != 0 {
+        return fails(libc::EINVAL);
+    }
     let follow = flags & libc::AT_SYMLINK_NOFOLLOW == 0;
     let found = at.on(|disk, start, path| match disk.look(start, path, follow)? {
         Ok(node) => disk.may_access(node, how).map(|()| None),
@@ -251,8 +312,10 @@ unsafe extern "C" fn fchmodat(
         return unsafe { system(dir, path, mode, flags) };
     };
     answer(at.on(|disk, start, path| {
-        if flags != 0 {
-            return Err::<(), io::Error>(os(libc::EOPNOTSUPP));
+        match flags & !libc::AT_SYMLINK_NOFOLLOW {
+            0 if flags == 0 => {}
+            0 => return Err::<(), io::Error>(os(libc::EOPNOTSUPP)),
+            _ => return Err(os(libc::EINVAL)),
         }
         let found = disk.look(start, path, true)?;
         disk.set_mode(found.map_err(|_| os(libc::EROFS))?, mode);
@@ -270,6 +333,9 @@ unsafe extern "C" fn chmod(path: *const c_char, mode: mode_t) -> c_int {
 pub(super) const PART: &[*const c_void] = &[
     mkdir as *const c_void,
     mkdirat as *const c_void,
+    mknod as *const c_void,
+    mknodat as *const c_void,
+    umask as *const c_void,
     unlink as *const c_void,
     unlinkat as *const c_void,
     rmdir as *const c_void,

@@ -6,7 +6,9 @@
 //! | `chown` and its kin | has no effect on a file of the disk: all files are root's |
 //! | `utime`, `utimes` and their kin | are `utimensat` with other structures |
 //! | extended attributes | `EOPNOTSUPP`, as on a file system that has none |
-//! | `mkfifo`, `mknod`, `chroot`, `mkstemp` and their kin | `ENOSYS` |
+//! | pipes with a name, devices, mounts, `chroot` | `ENOSYS`, and a message |
+//! | memory, semaphores and queues with a name | the same |
+//! | `ftw`, `fts_open`, `scandir`, `wordexp`, `tempnam` | the same |
 //!
 //! *Invariant*: none of them reaches the machine's files from inside a host.
 #![allow(unsafe_code)]
@@ -14,14 +16,19 @@
 use std::{io, ptr};
 
 use libc::{
-    c_char, c_int, c_void, dev_t, gid_t, mode_t, size_t, ssize_t, timespec, timeval, uid_t, utimbuf,
+    c_char, c_int, c_uint, c_ulong, c_void, gid_t, mode_t, size_t, ssize_t, timespec, timeval,
+    uid_t, utimbuf,
 };
 
 use super::{
-    super::{answer, fails, sockets::os, system::call},
+    super::{
+        answer, fails,
+        system::call,
+        unsupported::{FILES, refused},
+    },
     about::{find, futimens, utimensat},
 };
-use crate::world;
+use crate::{error::os, world};
 
 // --- owners ---
 
@@ -33,6 +40,11 @@ unsafe extern "C" fn fchownat(
     group: gid_t,
     flags: c_int,
 ) -> c_int {
+    if world::current_host().is_some()
+        && flags & !(libc::AT_SYMLINK_NOFOLLOW | libc::AT_EMPTY_PATH) != 0
+    {
+        return fails(libc::EINVAL);
+    }
     // SAFETY: by the contract of libc.
     match unsafe { find(dir, path, flags) } {
         Ok(Ok(_)) => 0,
@@ -40,7 +52,8 @@ unsafe extern "C" fn fchownat(
             // SAFETY: by the contract of libc.
             unsafe { call()(libc::SYS_fchownat, dir, path, owner, group, flags) as c_int }
         }
-        Ok(Err(_)) => fails(libc::EROFS),
+        Ok(Err(None)) => fails(super::read_only(dir)),
+        Ok(Err(Some(_))) => fails(libc::EROFS),
         Err(error) => answer(Err(error)),
     }
 }
@@ -145,35 +158,56 @@ unsafe extern "C" fn utime(path: *const c_char, times: *const utimbuf) -> c_int 
 
 // --- what a host does not have ---
 
-/// Functions that fail in a host, and are the system's outside of one.
-macro_rules! refused {
-    ($($name:ident($($argument:ident: $type:ty),*) -> $answer:ty = $error:expr;)*) => {
-        $(
-            #[unsafe(no_mangle)]
-            unsafe extern "C" fn $name($($argument: $type),*) -> $answer {
-                if world::current_host().is_some() {
-                    return fails($error) as $answer;
-                }
-                let system = super::system!($name: fn($($type),*) -> $answer);
-                // SAFETY: by the contract of libc.
-                unsafe { system($($argument),*) }
-            }
-        )*
-
-        /// The functions that are refused.
-        pub(super) const REFUSED: &[*const c_void] = &[$($name as *const c_void),*];
-    };
-}
-
 refused! {
+    REFUSED, FILES;
     mkfifo(path: *const c_char, mode: mode_t) -> c_int = libc::ENOSYS;
     mkfifoat(dir: c_int, path: *const c_char, mode: mode_t) -> c_int = libc::ENOSYS;
-    mknod(path: *const c_char, mode: mode_t, of: dev_t) -> c_int = libc::ENOSYS;
-    mknodat(dir: c_int, path: *const c_char, mode: mode_t, of: dev_t) -> c_int = libc::ENOSYS;
     chroot(path: *const c_char) -> c_int = libc::ENOSYS;
-    mkstemp(path: *mut c_char) -> c_int = libc::ENOSYS;
-    mkstemp64(path: *mut c_char) -> c_int = libc::ENOSYS;
-    mkostemp(path: *mut c_char, flags: c_int) -> c_int = libc::ENOSYS;
+    mount(of: *const c_char, at: *const c_char, kind: *const c_char, flags: c_ulong,
+        data: *const c_void) -> c_int = libc::ENOSYS;
+    umount(at: *const c_char) -> c_int = libc::ENOSYS;
+    umount2(at: *const c_char, flags: c_int) -> c_int = libc::ENOSYS;
+    swapon(path: *const c_char, flags: c_int) -> c_int = libc::ENOSYS;
+    swapoff(path: *const c_char) -> c_int = libc::ENOSYS;
+    acct(path: *const c_char) -> c_int = libc::ENOSYS;
+    quotactl(command: c_int, of: *const c_char, id: c_int, data: *mut c_char) -> c_int
+        = libc::ENOSYS;
+    name_to_handle_at(dir: c_int, path: *const c_char, handle: *mut c_void, mount: *mut c_int,
+        flags: c_int) -> c_int = libc::EOPNOTSUPP;
+    open_by_handle_at(mount: c_int, handle: *mut c_void, flags: c_int) -> c_int = libc::ENOSYS;
+    fsopen(kind: *const c_char, flags: c_uint) -> c_int = libc::ENOSYS;
+    fspick(dir: c_int, path: *const c_char, flags: c_uint) -> c_int = libc::ENOSYS;
+    open_tree(dir: c_int, path: *const c_char, flags: c_uint) -> c_int = libc::ENOSYS;
+    shm_open(name: *const c_char, flags: c_int, mode: mode_t) -> c_int = libc::ENOSYS;
+    shm_unlink(name: *const c_char) -> c_int = libc::ENOSYS;
+    sem_open(name: *const c_char, flags: c_int, mode: mode_t, value: c_uint) -> *mut c_void
+        = libc::ENOSYS;
+    sem_unlink(name: *const c_char) -> c_int = libc::ENOSYS;
+    mq_open(name: *const c_char, flags: c_int, mode: mode_t, about: *mut c_void) -> c_int
+        = libc::ENOSYS;
+    mq_unlink(name: *const c_char) -> c_int = libc::ENOSYS;
+    ftw(path: *const c_char, visit: *const c_void, fds: c_int) -> c_int = libc::ENOSYS;
+    ftw64(path: *const c_char, visit: *const c_void, fds: c_int) -> c_int = libc::ENOSYS;
+    nftw(path: *const c_char, visit: *const c_void, fds: c_int, flags: c_int) -> c_int
+        = libc::ENOSYS;
+    nftw64(path: *const c_char, visit: *const c_void, fds: c_int, flags: c_int) -> c_int
+        = libc::ENOSYS;
+    fts_open(paths: *const *mut c_char, flags: c_int, compare: *const c_void) -> *mut c_void
+        = libc::ENOSYS;
+    scandir(path: *const c_char, list: *mut c_void, filter: *const c_void,
+        compare: *const c_void) -> c_int = libc::ENOSYS;
+    scandir64(path: *const c_char, list: *mut c_void, filter: *const c_void,
+        compare: *const c_void) -> c_int = libc::ENOSYS;
+    scandirat(dir: c_int, path: *const c_char, list: *mut c_void, filter: *const c_void,
+        compare: *const c_void) -> c_int = libc::ENOSYS;
+    scandirat64(dir: c_int, path: *const c_char, list: *mut c_void, filter: *const c_void,
+        compare: *const c_void) -> c_int = libc::ENOSYS;
+    wordexp(text: *const c_char, out: *mut c_void, flags: c_int) -> c_int = libc::ENOSYS;
+    setmntent(path: *const c_char, mode: *const c_char) -> *mut c_void = libc::ENOSYS;
+    tempnam(dir: *const c_char, start: *const c_char) -> *mut c_char = libc::ENOSYS;
+    tmpnam(out: *mut c_char) -> *mut c_char = libc::ENOSYS;
+    tmpnam_r(out: *mut c_char) -> *mut c_char = libc::ENOSYS;
+    lchmod(path: *const c_char, mode: mode_t) -> c_int = libc::EOPNOTSUPP;
     setxattr(path: *const c_char, name: *const c_char, value: *const c_void, size: size_t,
         flags: c_int) -> c_int = libc::EOPNOTSUPP;
     lsetxattr(path: *const c_char, name: *const c_char, value: *const c_void, size: size_t,

@@ -61,9 +61,7 @@ impl Network {
             if self.conflicts_with_listener(key, s.local.port()) {
                 return Err(os(EADDRINUSE));
             }
-            let s = &mut self.sockets[key];
-            s.bound = true;
-            (s.shut_read, s.shut_write) = (false, false);
+            self.sockets[key].bound = true;
         }
         let tcp = self.tcp_mut(key);
         tcp.state = State::Listen;
@@ -103,7 +101,7 @@ impl Network {
         Ok((self.id(child), peer))
     }
 
-    pub(crate) fn tcp_connect(&mut self, key: usize, to: SocketAddr) -> io::Result<()> {
+    pub(crate) fn tcp_connect(&mut self, key: usize, to: io::Result<SocketAddr>) -> io::Result<()> {
         let tcp = self.tcp(key);
         match (tcp.phase, tcp.state) {
             (Phase::Disconnecting, _) => return Err(os(EINVAL)),
@@ -111,7 +109,7 @@ impl Network {
             (Phase::Connecting, State::SynSent) => return Err(os(EALREADY)),
             (Phase::Connecting, State::Closed) => {
                 let ended = self.sockets[key].take_error();
-                self.disconnect(key);
+                self.renew(key);
                 return ended.and(Err(os(ECONNABORTED)));
             }
             (Phase::Connecting, _) => {
@@ -121,7 +119,7 @@ impl Network {
             (Phase::Unconnected, State::Closed) => {}
             (Phase::Unconnected, _) => return Err(os(EISCONN)),
         }
-        let (to, source) = self.route(key, to)?;
+        let (to, source) = self.route(key, to?)?;
         let before = self.sockets[key].local;
         self.sockets[key].local.set_ip(source);
         if let Err(error) = self.auto_bind(key, Some(to)) {
@@ -136,21 +134,44 @@ impl Network {
             return Err(os(EADDRNOTAVAIL));
         }
         host.connections.insert(ends, key);
-        s.remote = Some(to);
+        (s.remote, s.error) = (Some(to), None);
         self.tcp_mut(key).phase = Phase::Connecting;
         self.send_syn(key);
         Err(os(EINPROGRESS))
     }
 
-    /// Makes the socket as new, but for what the program has bound and set: `tcp_disconnect`.
-    pub(crate) fn disconnect(&mut self, key: usize) {
+    /// Ends what the socket does, and makes it as new: `tcp_disconnect`.
+    pub(crate) fn tcp_disconnect(&mut self, key: usize) {
+        use State::*;
+
+        let state = self.tcp(key).state;
+        let reset = match state {
+            Closed => None,
+            Listen => {
+                self.stop_listening(key);
+                self.finish(key);
+                None
+            }
+            SynSent | LastAck | Closing => {
+                self.finish(key);
+                (state == SynSent).then_some(ECONNRESET)
+            }
+            SynReceived | Established | CloseWait | FinWait1 | FinWait2 => {
+                self.abort(key);
+                Some(ECONNRESET)
+            }
+        };
+        let error = self.sockets[key].error;
+        self.renew(key);
+        self.sockets[key].error = reset.or(error);
+    }
+
+    /// Makes the socket as new, but for what the program has bound and set.
+    fn renew(&mut self, key: usize) {
         let s = &mut self.sockets[key];
         (s.shut_read, s.shut_write, s.error, s.remote) = (false, false, None, None);
         if !s.addr_locked {
             s.local.set_ip(unspecified(s.v6));
-        }
-        if !s.has_port {
-            s.local.set_port(0);
         }
         let old = self.tcp_mut(key);
         let fresh = Tcp {
@@ -206,7 +227,7 @@ impl Network {
         }
         match state {
             State::Established | State::CloseWait => {}
-            State::SynSent => return Err(os(EAGAIN)),
+            State::SynSent | State::SynReceived => return Err(os(EAGAIN)),
             _ => return Err(os(EPIPE)),
         }
         let capacity = s.send_buffer / 2;
@@ -238,21 +259,8 @@ impl Network {
                 self.sockets[key].shut(how);
                 return Err(os(ENOTCONN));
             }
-            State::Listen if how != Shutdown::Write => {
-                self.stop_listening(key);
-                self.tcp_mut(key).state = State::Closed;
-                let s = &mut self.sockets[key];
-                if !s.port_locked {
-                    self.leave_port(key);
-                }
-                self.disconnect(key);
-            }
-            State::Listen => {}
-            State::SynSent => {
-                self.finish(key);
-                self.disconnect(key);
-                self.sockets[key].error = Some(ECONNRESET);
-            }
+            State::Listen if how == Shutdown::Write => {}
+            State::Listen | State::SynSent => self.tcp_disconnect(key),
             _ => {
                 self.sockets[key].shut(how);
                 if how != Shutdown::Read && !self.waits_for_program(key, || Late::Fin) {

@@ -79,6 +79,7 @@ impl Network {
         let socket = Socket {
             only_v6: parent.only_v6,
             reuse: parent.reuse,
+            reuse_port: parent.reuse_port,
             ttl: parent.ttl,
             receive_buffer: parent.receive_buffer,
             send_buffer: parent.send_buffer,
@@ -86,6 +87,9 @@ impl Network {
             remote: Some(ends.1),
             bound: true,
             addr_locked: true,
+            // What was shut down before it listened.
+            shut_read: parent.shut_read,
+            shut_write: parent.shut_write,
             ..Socket::new(parent.host, parent.v6, Proto::Tcp(Box::new(child)))
         };
         let host = parent.host;
@@ -100,7 +104,6 @@ impl Network {
 
     /// Takes a segment for a connection that waits for a SYN-ACK.
     pub(crate) fn take_syn_ack(&mut self, key: usize, segment: &Segment) {
-        let now = self.now;
         let (receive_buffer, tcp) = self.tcp_parts(key);
         let acknowledged = segment.ack == Some(tcp.max);
         if segment.ack.is_some() && !acknowledged {
@@ -108,11 +111,14 @@ impl Network {
             let ends = (s.local, s.peer());
             return self.refuse(s.host, ends, segment);
         }
-        if !acknowledged || !(segment.rst || segment.syn) {
-            return; // A SYN alone would be a simultaneous open.
-        }
-        if segment.rst {
+        if acknowledged && segment.rst {
             return self.reset(key);
+        }
+        if segment.rst || !segment.syn {
+            return;
+        }
+        if !acknowledged {
+            return self.open_both(key, segment);
         }
         tcp.rcv_nxt = segment.seq + 1;
         tcp.rcv_adv = tcp.rcv_nxt + tcp.window(receive_buffer);
@@ -120,44 +126,74 @@ impl Network {
         tcp.nxt = tcp.max;
         tcp.right_edge = tcp.una + segment.window;
         tcp.state = State::Established;
-        tcp.clock.tries = 0;
-        tcp.clock.last_heard = now;
-        self.stop_retransmit(key);
-        self.arm_keepalive(key);
+        self.has_connected(key);
         self.send_ack(key);
         self.note(key, Ready::NONE);
+    }
+
+    /// Both ends have sent a SYN at the same time, or a socket has connected to itself.
+    fn open_both(&mut self, key: usize, segment: &Segment) {
+        let (receive_buffer, tcp) = self.tcp_parts(key);
+        tcp.state = State::SynReceived;
+        tcp.rcv_nxt = segment.seq + 1;
+        tcp.rcv_adv = tcp.rcv_nxt + tcp.window(receive_buffer);
+        self.resend_syn(key);
+        self.note(key, Ready::NONE);
+    }
+
+    /// Whether it is the SYN-ACK of the other end, after both have sent a SYN.
+    pub(crate) fn is_other_syn_ack(&self, key: usize, segment: &Segment) -> bool {
+        let tcp = self.tcp(key);
+        tcp.state == State::SynReceived
+            && tcp.parent.is_none()
+            && segment.ack == Some(tcp.max)
+            && segment.seq + 1 == tcp.rcv_nxt
     }
 
     /// Takes the ACK of a SYN-ACK. Tells whether the connection is established now.
     pub(crate) fn take_last_ack(&mut self, key: usize, segment: &Segment) -> bool {
         let tcp = self.tcp(key);
-        let parent = tcp
-            .parent
-            .expect("a connection in SynReceived has a listener");
+        let parent = tcp.parent;
         if segment.ack != Some(tcp.max) {
             let s = &self.sockets[key];
             let ends = (s.local, s.peer());
             self.refuse(s.host, ends, segment);
             return false;
         }
-        let backlog = &mut self.tcp_mut(parent).backlog;
-        if backlog.is_full() {
-            return false;
+        if let Some(parent) = parent {
+            let backlog = &mut self.tcp_mut(parent).backlog;
+            if backlog.is_full() {
+                return false;
+            }
+            backlog.requests.retain(|request| *request != key);
+            backlog.queue.push_back(key);
         }
-        backlog.requests.retain(|request| *request != key);
-        backlog.queue.push_back(key);
-        let now = self.now;
         let tcp = self.tcp_mut(key);
         tcp.una = tcp.max;
         tcp.nxt = tcp.max;
         tcp.right_edge = tcp.una + segment.window;
         tcp.state = State::Established;
-        tcp.clock.tries = 0;
-        tcp.clock.last_heard = now;
+        self.has_connected(key);
+        if let Some(parent) = parent {
+            self.note(parent, Ready::READABLE);
+        }
+        if self.sockets[key].shut_write {
+            self.send_fin(key);
+        }
+        true
+    }
+
+    /// The handshake has ended: what that means for the timers.
+    fn has_connected(&mut self, key: usize) {
+        let now = self.now;
+        let clock = &mut self.tcp_mut(key).clock;
+        clock.tries = 0;
+        clock.last_heard = now;
+        if let Some((_, sent)) = clock.timed.take() {
+            self.measure(key, now.saturating_sub(sent));
+        }
         self.stop_retransmit(key);
         self.arm_keepalive(key);
-        self.note(parent, Ready::READABLE);
-        true
     }
 
     /// Ends a connection because of a RST, with the error that belongs to its state.
@@ -185,7 +221,7 @@ impl Network {
     /// Ends a connection that this end closed first, or at the same time.
     pub(crate) fn finish_to_time_wait(&mut self, key: usize) {
         let s = &self.sockets[key];
-        let (host, reuse) = (s.host, s.reuse);
+        let (host, reuse, reuse_port) = (s.host, s.reuse, s.reuse_port);
         let ends = pair(s.local, s.peer());
         let end = self
             .events
@@ -196,6 +232,8 @@ impl Network {
             rcv_nxt: tcp.rcv_nxt,
             window: tcp.rcv_adv - tcp.rcv_nxt,
             reuse,
+            reuse_port,
+            time: tcp.clock.peer_time,
             end,
         };
         self.finish(key);
@@ -216,7 +254,7 @@ impl Network {
             self.leave_port(key);
         }
         let tcp = self.tcp_mut(key);
-        let was_request = tcp.state == State::SynReceived;
+        let was_request = tcp.state == State::SynReceived && tcp.parent.is_some();
         tcp.state = State::Closed;
         tcp.unsent.clear();
         tcp.beyond.clear();
@@ -251,7 +289,11 @@ impl Network {
             window: wait.window,
             ..Segment::default()
         };
-        let (end, anew) = (wait.end, segment.syn && segment.seq > wait.rcv_nxt);
+        // A SYN that is newer than the last segment is no copy of an old one, whatever its number.
+        let newer =
+            segment.time > wait.time || (segment.time == wait.time && segment.seq > wait.rcv_nxt);
+        let anew = segment.syn && segment.ack.is_none() && !segment.rst && newer;
+        let end = wait.end;
         if anew || (segment.rst && segment.seq == wait.rcv_nxt) {
             self.events.cancel(end);
             self.hosts[host.0].waiting.remove(&key);

@@ -34,7 +34,7 @@ impl Network {
             return;
         }
         let begins = segment.syn && segment.ack.is_none() && !segment.rst;
-        match self.listener(host, ends.0).filter(|_| begins) {
+        match self.listener(host, ends.0, ends.1).filter(|_| begins) {
             Some(listener) => self.take_syn(listener, ends, &segment),
             None => self.refuse(host, ends, &segment),
         }
@@ -50,11 +50,12 @@ impl Network {
     }
 
     fn segment(&mut self, key: usize, segment: Segment) {
-        if self.tcp(key).state == State::SynSent {
-            return self.take_syn_ack(key, &segment);
-        }
         let now = self.now;
         let tcp = self.tcp_mut(key);
+        tcp.clock.peer_time = tcp.clock.peer_time.max(segment.time);
+        if tcp.state == State::SynSent {
+            return self.take_syn_ack(key, &segment);
+        }
         if segment.end() < tcp.rcv_nxt || segment.seq > tcp.rcv_adv.max(tcp.rcv_nxt) + 1 {
             if !segment.rst {
                 // The peer has sent this before, or it probes: tell it where the window is.
@@ -70,9 +71,9 @@ impl Network {
                 self.send_ack(key)
             };
         }
-        if segment.syn {
+        if segment.syn && !self.is_other_syn_ack(key, &segment) {
             // It came twice, or its answer was lost.
-            let again = tcp.state == State::SynReceived;
+            let again = self.tcp(key).state == State::SynReceived;
             return if again {
                 self.resend_syn(key)
             } else {
@@ -80,7 +81,8 @@ impl Network {
             };
         }
         let Some(ack) = segment.ack else { return };
-        if tcp.state == State::SynReceived && !self.take_last_ack(key, &segment) {
+        let is_request = self.tcp(key).state == State::SynReceived;
+        if is_request && !self.take_last_ack(key, &segment) {
             return;
         }
         let tcp = self.tcp_mut(key);
@@ -124,6 +126,9 @@ impl Network {
         }
         let edge = tcp.right_edge.max(ack + segment.window);
         let opened = edge > std::mem::replace(&mut tcp.right_edge, edge);
+        if opened || ack > tcp.una {
+            tcp.clock.probing_since = None;
+        }
         if ack == tcp.una {
             if !tcp.in_flight() {
                 // The answer to a probe: the peer is there. The next probe still waits longer.

@@ -11,6 +11,9 @@
 //!
 //! A packet without a connection waits as [`Event::Departure`].
 //!
+//! A program that is stopped has no time of its own: what waits then waits until it goes on
+//! ([`Network::stop_program`]). One that is killed never comes to it ([`Network::kill_program`]).
+//!
 //! Rejected: a packet with a later begin on its link. A link is first in, first out, so it would
 //! hold up the acknowledgements of the kernel; and an acknowledgement would send the bytes early.
 
@@ -19,6 +22,8 @@ use std::net::Shutdown;
 use crate::network::{
     HostId, Network,
     event::{Event, EventKey, Timer},
+    ports::Host,
+    socket::Proto,
 };
 
 /// What waits for the time of the program.
@@ -93,6 +98,68 @@ impl Network {
                 self.end_by_close(key);
             }
             None => {}
+        }
+    }
+
+    fn tcp_of(&self, host: HostId) -> Vec<usize> {
+        let its = self
+            .sockets
+            .iter()
+            .filter(|(_, socket)| socket.host == host);
+        let tcp = its.filter(|(_, socket)| matches!(socket.proto, Proto::Tcp(_)));
+        tcp.map(|(key, _)| key).collect()
+    }
+
+    fn take_departures(&mut self, host: HostId) -> Vec<(u64, Event)> {
+        self.events
+            .take_all(|event| matches!(event, Event::Departure { from, .. } if *from == host))
+    }
+
+    /// The program of a host stands still. It does nothing more until it [goes
+    /// on](Self::resume_program).
+    pub(crate) fn stop_program(&mut self, host: HostId) {
+        let departures = self.take_departures(host);
+        self.hosts[host.0].stopped.extend(departures);
+        for key in self.tcp_of(host) {
+            let timers: Vec<EventKey> = self.tcp(key).late.iter().map(|(at, _)| *at).collect();
+            timers.into_iter().for_each(|at| self.events.cancel(at));
+        }
+    }
+
+    /// The program of a host goes on. What it would have done in the meantime it does now.
+    pub(crate) fn resume_program(&mut self, host: HostId) {
+        for (at, event) in std::mem::take(&mut self.hosts[host.0].stopped) {
+            self.events.add(at.max(self.now), event);
+        }
+        for key in self.tcp_of(host) {
+            for place in 0..self.tcp(key).late.len() {
+                let timer = self.tcp(key).late[place].0;
+                self.events.cancel(timer);
+                let at = timer.0.max(self.now);
+                let timer = self.events.add(at, Event::Timer(key, Timer::Late));
+                self.tcp_mut(key).late[place].0 = timer;
+            }
+        }
+    }
+
+    /// The program of a host ends now: it does nothing of what it would do at a later time. Sockets
+    /// that it would close then are closed.
+    pub(crate) fn kill_program(&mut self, host: HostId) {
+        self.take_departures(host);
+        let Host {
+            stopped,
+            busy_until,
+            ..
+        } = &mut self.hosts[host.0];
+        stopped.clear();
+        *busy_until = 0;
+        for key in self.tcp_of(host) {
+            let last = self.tcp(key).late.back();
+            let is_closed = matches!(last, Some((_, Late::Close)));
+            self.stop_late(key);
+            if is_closed {
+                self.tcp_close(key);
+            }
         }
     }
 

@@ -13,6 +13,9 @@ use crate::network::{
 /// Segments that a connection may have in flight at first, as `TCP_INIT_CWND` of Linux.
 const FIRST_SEGMENTS: u64 = 10;
 
+/// Nanoseconds of one tick of the time in a segment: 1 ms, as Linux.
+const TICK: u64 = 1_000_000;
+
 impl Network {
     /// Sends a segment of a connection, with its acknowledgement and window.
     pub(crate) fn send_segment(&mut self, key: usize, mut segment: Segment) {
@@ -25,6 +28,7 @@ impl Network {
         let s = &self.sockets[key];
         let (host, from) = (s.host, s.local);
         let to = s.peer();
+        segment.time = self.time_of(host) / TICK;
         let body = Body::Tcp(segment);
         self.send_packet(host, (from, to), body);
     }
@@ -59,6 +63,8 @@ impl Network {
         };
         tcp.cwnd = FIRST_SEGMENTS * tcp.mss as u64;
         self.resend_syn(key);
+        let sent = self.time_of(self.sockets[key].host);
+        self.tcp_mut(key).clock.timed = Some((isn + 1, sent));
         self.arm_retransmit(key);
     }
 
@@ -66,6 +72,8 @@ impl Network {
         let tcp = self.tcp_mut(key);
         let seq = tcp.una;
         tcp.nxt = seq + 1;
+        // Which of them an answer is for is not known.
+        tcp.clock.timed = None;
         self.send_segment(
             key,
             Segment {

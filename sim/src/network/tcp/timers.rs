@@ -7,18 +7,23 @@
 //! | keep-alive | it is on, and nothing is in flight | sends a probe, or gives up |
 //! | orphan | a closed socket waits for a FIN | forgets the connection |
 //!
-//! The time to retransmit follows RFC 6298 with Linux's limits of 200 ms and 120 s; it is 1 s until
-//! a round trip was measured. A connection is given up with `ETIMEDOUT`:
+//! The time to retransmit follows RFC 6298 with Linux's limits: it is the round trip and at least
+//! 200 ms, and 120 s at most. The SYN and its answer measure the first round trip, and until then
+//! it is 1 s. A connection is given up with `ETIMEDOUT`:
 //!
 //! - after 6 SYNs more than the first, 127 s, as `tcp_syn_retries`;
 //! - after 5 SYN-ACKs more than the first, 63 s, without an error for anybody;
 //! - after 924.6 s without an answer to data, a FIN or a probe of the window: the time that 15
 //!   retransmissions take in Linux, `tcp_retries2`;
+//! - after `TCP_USER_TIMEOUT`, if it is set: since data was sent that is not acknowledged, or since
+//!   the first probe of a window that stays closed, also if the probes are answered;
 //! - after the probes of keep-alive.
+//!
+//! If no host has the address, it fails with `EHOSTUNREACH` after 3 s, as if ARP had no answer.
 
 use super::State;
 use crate::{
-    error::ETIMEDOUT,
+    error::{EHOSTUNREACH, ETIMEDOUT},
     network::{
         Network,
         event::{Event, Timer},
@@ -32,6 +37,8 @@ const LARGEST_TIMEOUT: u64 = 120 * SECOND;
 const FIRST_TIMEOUT: u64 = SECOND;
 const SYN_TRIES: u32 = 6;
 const SYN_ACK_TRIES: u32 = 5;
+/// SYNs more than the first until it is known that no host has the address: after 3 s.
+const ARP_TRIES: u32 = 1;
 /// 15 retransmissions that begin with 200 ms and double up to 120 s.
 const GIVE_UP: u64 = 924_600_000_000;
 
@@ -42,19 +49,20 @@ impl Network {
         let clock = &self.tcp(key).clock;
         let base = match clock.srtt {
             0 => FIRST_TIMEOUT,
-            srtt => (srtt + 4 * clock.deviation).clamp(LEAST_TIMEOUT, LARGEST_TIMEOUT),
+            srtt => srtt + (4 * clock.deviation).max(LEAST_TIMEOUT),
         };
         let mut wait = (base << clock.tries.min(20)).min(LARGEST_TIMEOUT);
         let user_timeout = self.tcp(key).user_timeout;
         if user_timeout > 0 {
-            let since = match clock.tries {
-                0 => self.now,
-                _ => clock.trying_since,
+            let since = match (clock.probing_since, clock.tries) {
+                (Some(since), _) => since,
+                (None, 0) => self.now,
+                (None, _) => clock.trying_since,
             };
             let left = (since + user_timeout).saturating_sub(self.now);
             wait = wait.min(left.max(1));
         }
-        let at = self.time_of(self.sockets[key].host) + wait;
+        let at = self.time_of(self.sockets[key].host).saturating_add(wait);
         let timer = self.events.add(at, Event::Timer(key, Timer::Retransmit));
         let now = self.now;
         let clock = &mut self.tcp_mut(key).clock;
@@ -116,6 +124,7 @@ impl Network {
                 self.probe_idle(key);
             }
             Timer::Late => self.do_late(key),
+            Timer::Left => {}
             Timer::Orphan => {
                 clock.orphan = None;
                 self.finish(key);
@@ -134,19 +143,34 @@ impl Network {
                 clock.trying_since = clock.sent_at;
             }
         }
+        let is_syn = matches!(tcp.state, State::SynSent | State::SynReceived);
+        let since = match (tcp.user_timeout, clock.probing_since) {
+            // A peer that answers each probe and does not read is given up as well.
+            (1.., Some(since)) => since,
+            _ => clock.trying_since,
+        };
         let given_up = match tcp.state {
             State::SynSent => clock.tries >= SYN_TRIES,
             State::SynReceived => clock.tries >= SYN_ACK_TRIES,
-            _ if tcp.user_timeout > 0 => now - clock.trying_since >= tcp.user_timeout,
-            _ => now - clock.trying_since >= GIVE_UP,
+            _ if tcp.user_timeout > 0 => now - since >= tcp.user_timeout,
+            _ => now - since >= GIVE_UP,
         };
+        let is_alone = tcp.state == State::SynSent && clock.tries >= ARP_TRIES;
+        if !is_syn && !tcp.in_flight() {
+            tcp.clock.probing_since.get_or_insert(now);
+        }
+        if is_alone && self.is_of_nobody(self.sockets[key].peer().ip()) {
+            return self.fail(key, EHOSTUNREACH);
+        }
         if given_up {
             return self.fail(key, ETIMEDOUT);
         }
+        let tcp = self.tcp_mut(key);
+        let clock = &mut tcp.clock;
         clock.tries += 1;
         clock.timed = None;
         clock.duplicate_acks = 0;
-        if matches!(tcp.state, State::SynSent | State::SynReceived) {
+        if is_syn {
             self.resend_syn(key);
         } else if tcp.in_flight() {
             tcp.nxt = tcp.una;

@@ -1,0 +1,112 @@
+//! Who a host is: its name and the number of its process.
+//!
+//! A host's name is that which the test gave it. Each start of its program has a new number of a
+//! process, which is larger than any of the machine's: so what asks the machine for the process of
+//! that number finds none, and signals reach nobody outside.
+#![allow(unsafe_code)]
+
+use std::{mem, ptr};
+
+use libc::{c_char, c_int, c_void, pid_t, size_t, utsname};
+
+use super::{fails, system::call, unsupported::in_host};
+use crate::world;
+
+/// The host's name. None outside of a host.
+fn name() -> Option<String> {
+    world::with_host(|world, host| world.name(host).to_owned()).filter(|name| !name.is_empty())
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn uname(out: *mut utsname) -> c_int {
+    // SAFETY: by the contract of libc.
+    let done = unsafe { call()(libc::SYS_uname, out) } as c_int;
+    if done == 0
+        && let Some(name) = name()
+    {
+        // SAFETY: the system has written to it, so it is valid for writes. Any bytes are a value.
+        let node = unsafe { &mut (*out).nodename };
+        node.fill(0);
+        // A name has no more than 64 bytes, so a NUL is left.
+        for (to, from) in node.iter_mut().zip(name.bytes()) {
+            *to = from as c_char;
+        }
+    }
+    done
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn gethostname(out: *mut c_char, len: size_t) -> c_int {
+    // SAFETY: it is plain data, and zero is a value of each field.
+    let mut all: utsname = unsafe { mem::zeroed() };
+    // SAFETY: it is valid for writes.
+    if unsafe { uname(&raw mut all) } != 0 {
+        return -1;
+    }
+    let end = all.nodename.iter().position(|&byte| byte == 0);
+    let needs = end.map_or(all.nodename.len(), |end| end + 1);
+    // SAFETY: by the contract of libc; no more is copied than there is, and than there is room for.
+    unsafe { ptr::copy_nonoverlapping(all.nodename.as_ptr(), out, needs.min(len)) };
+    if needs > len {
+        return fails(libc::ENAMETOOLONG);
+    }
+    0
+}
+
+/// The number of the process of the host that runs. None outside of a host.
+pub(super) fn process() -> Option<pid_t> {
+    world::with_host(|world, host| world.hosts.get(host).map(|host| host.process)).flatten()
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn getpid() -> pid_t {
+    // SAFETY: it takes no pointers.
+    process().unwrap_or_else(|| unsafe { call()(libc::SYS_getpid) } as pid_t)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn kill(process: pid_t, signal: c_int) -> c_int {
+    let Some(own) = self::process() else {
+        // SAFETY: it takes no pointers.
+        return unsafe { call()(libc::SYS_kill, process, signal) } as c_int;
+    };
+    let own = [own, -own, 0, -1].contains(&process);
+    match (own, signal) {
+        (false, _) => fails(libc::ESRCH),
+        (true, 0) => 0,
+        (true, _) => {
+            in_host("kill", "use Sim::signal in the test");
+            fails(libc::ENOSYS)
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn killpg(group: pid_t, signal: c_int) -> c_int {
+    match group {
+        ..0 => fails(libc::EINVAL),
+        group => kill(-group, signal),
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn raise(signal: c_int) -> c_int {
+    if let Some(own) = process() {
+        return kill(own, signal);
+    }
+    // SAFETY: they take no pointers.
+    unsafe {
+        let (process, thread) = (call()(libc::SYS_getpid), call()(libc::SYS_gettid));
+        call()(libc::SYS_tgkill, process, thread, signal) as c_int
+    }
+}
+
+/// The functions of this file, for [`is_linked`](super::is_linked).
+pub(super) const PART: &[*const c_void] = &[
+    uname as *const c_void,
+    gethostname as *const c_void,
+    getpid as *const c_void,
+    kill as *const c_void,
+    killpg as *const c_void,
+    raise as *const c_void,
+];
