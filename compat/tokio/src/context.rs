@@ -136,6 +136,12 @@ impl Drop for Outside {
 static AT_START: extern "C" fn() = {
     extern "C" fn start() {
         LazyLock::force(&REAL);
+        ws_executor::budget::at_run(|| {
+            // tokio draws the keys of a hash map when a thread is inside for the first time. So it
+            // is, before the run has its own.
+            inside(|| ());
+            crate::macros::support::begins_anew();
+        });
         ws_executor::budget::around_steps(|step| {
             if INSIDE.get() {
                 step();

@@ -13,6 +13,9 @@
 //! what `ws` has. Each item means what tokio's item of that name means, and its documentation is
 //! [there](https://docs.rs/tokio/1.54.1). `docs/tokio.md` in the repository says what differs.
 
+#[cfg(not(unix))]
+compile_error!("this package runs on Unix: on Windows use tokio itself, or `ws` by its own names");
+
 mod context;
 pub mod fs;
 pub mod io;

@@ -2,7 +2,7 @@
 //!
 //! tokio draws it from a generator of the thread. The seed of that is a count of the process, so no
 //! run could be repeated. Here the generator is another one, and begins with what `RandomState` has
-//! for this thread. On a simulated host that follows from the seed.
+//! for this thread. It begins anew with each simulation, where that follows from the seed.
 //!
 //! Rejected: random numbers of the runtime. A thread without one may poll a `select!` as well.
 //!
@@ -20,15 +20,28 @@ pub mod support {
 
     pub use tokio_real::macros::support::*;
 
+    thread_local! {
+        /// 0, from which there is no way on: it has not begun.
+        static STATE: Cell<u64> = const { Cell::new(0) };
+    }
+
+    fn first() -> u64 {
+        RandomState::new().hash_one(0_u64) | 1
+    }
+
+    /// A simulation begins on this thread.
+    pub(crate) fn begins_anew() {
+        STATE.set(0);
+    }
+
     /// A random number below `n`.
     pub fn thread_rng_n(n: u32) -> u32 {
-        thread_local! {
-            // Not 0, from which there is no way on.
-            static STATE: Cell<u64> = Cell::new(RandomState::new().hash_one(0_u64) | 1);
-        }
         // xorshift64*, by Vigna.
         let word = STATE.with(|state| {
-            let mut x = state.get();
+            let mut x = match state.get() {
+                0 => first(),
+                x => x,
+            };
             x ^= x >> 12;
             x ^= x << 25;
             x ^= x >> 27;

@@ -60,6 +60,32 @@ fn the_branch_that_is_polled_first_follows_from_the_seed() {
 }
 
 #[test]
+fn the_tenth_simulation_of_a_thread_is_as_the_first() {
+    let run = |seed| {
+        let sim = Sim::new(seed);
+        tells(&sim, || async {
+            let mut firsts = String::new();
+            for n in 0..100 {
+                let map: HashMap<u32, ()> = (0..9).map(|n| (n, ())).collect();
+                firsts += &tokio::select! {
+                    _ = ready(()) => format!("1 {:?}", map.keys()),
+                    _ = ready(()) => format!("2 {n}"),
+                    _ = ready(()) => format!("3 {:?}", RandomState::new().hash_one(n)),
+                };
+            }
+            firsts
+        });
+        sim.try_run().unwrap();
+        sim.digest()
+    };
+    let first = std::thread::spawn(move || run(7)).join().unwrap();
+    for seed in 0..10 {
+        run(seed);
+    }
+    assert_eq!(run(7), first);
+}
+
+#[test]
 fn random_numbers_of_libraries_follow_from_the_seed() {
     twice(0..50, |sim| {
         tells(sim, || async {

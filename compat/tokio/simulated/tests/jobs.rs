@@ -64,7 +64,7 @@ fn cluster(sim: &Sim) {
             async { broker::serve(TcpListener::bind("0.0.0.0:5672").await?, disk).await }
         }
     });
-    let workers = ["worker 1", "worker 2"];
+    let workers = ["worker-1", "worker-2"];
     for name in workers {
         sim.host(name, || jobs::work(URL));
     }
