@@ -28,23 +28,10 @@ const CAUSES: &[(&str, &[&str], &str)] = &[
     (
         "tokio_spawn_remote_busy2",
         &["smol"],
-        "Each busy task spawns its successor, which runs next and goes on so for a slice of 10 ms before the queue has its turn \
-         (F4, as in Go). smol has no place for the task that runs next, so its queue has a turn each time; for two tasks that \
-         talk to each other (`ping_pong`, `request_reply`) that place is what makes them fast.",
-    ),
-    (
-        "fifo_among_10k",
-        &["go"],
-        "A task that another thread wakes goes behind the 10,000 that wait already, in the order in which they came. In Go the sender is a \
-         goroutine, and whom it wakes runs next on its P, before all of them. The row is there to show what a priority is good \
-         for: `urgent_among_10k` has one.",
-    ),
-    (
-        "fifo_among_10k",
-        &["smol"],
-        "A worker keeps a queue of 256 of these tasks for 366 ticks, so that some have two turns, and then exchanges it for what has \
-         waited longest in the global one, where the message's task is. smol puts all that yield into one queue, so a turn of \
-         all is one of each, and pays for that queue at each yield (`yield_1000x1000`).",
+        "Each busy task spawns its successor, which runs next. The queue has its turn after some \
+         150 us (F4). smol has no place for the task that runs next, so its queue has a turn each \
+         time. Two tasks that talk to each other (`ping_pong`, `request_reply`) are fast because \
+         of that place.",
     ),
     (
         "echo_1",

@@ -21,6 +21,7 @@ use crate::workloads::{Figure, Group};
 /// The sections of the page.
 const SECTIONS: &[(Group, &str, &str)] = &[
     (Group::Scheduler, "scheduler", "The scheduler"),
+    (Group::Channels, "channels", "Channels"),
     (Group::Suites, "suites", "The suites of tokio, Go and GHC"),
     (Group::ForkJoin, "fork-join", "Fork and join"),
     (Group::Priorities, "priorities", "Urgent tasks among others"),

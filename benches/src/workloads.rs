@@ -12,9 +12,11 @@ use crate::measure::{Measure, Meter, Outcome};
 use crate::rt::{ALL_ROWS, Rt, SmolRt, TokioMain, TokioRt, WsNoSysmon, WsRt};
 use crate::sys;
 
+mod at_rest;
 mod blocking;
 mod calls;
 mod chained_spawn;
+mod channels;
 mod echo;
 mod fan_in;
 mod fork;
@@ -84,6 +86,8 @@ enum On {
 pub(crate) enum Group {
     /// Tasks, queues, wake-ups. The geometric mean is over these rows.
     Scheduler,
+    /// The same programs over channels of other libraries.
+    Channels,
     /// Other runtimes' own suites.
     Suites,
     /// Computations that split.
@@ -96,7 +100,7 @@ pub(crate) enum Group {
     Blocking,
     Timers,
     Network,
-    /// Bytes, the end of the runtime, and doing nothing.
+    /// Bytes, the start and the end of the runtime, and doing nothing.
     Footprint,
 }
 
@@ -203,7 +207,9 @@ fn rows<R: Rt>() -> Vec<Row> {
     add(Group::Blocking, &sysmon::rows::<R>());
     add(Group::Network, &echo::rows::<R>());
     add(Group::Network, &http::rows::<R>());
+    add(Group::Channels, &channels::rows::<R>());
     add(Group::Footprint, &parked::rows::<R>());
+    add(Group::Footprint, &at_rest::rows::<R>());
     add(Group::Footprint, &idle::rows::<R>());
     rows
 }

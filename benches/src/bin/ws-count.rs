@@ -1,9 +1,9 @@
 //! What `cargo xtask counts` counts instructions of: a hot path, so many times.
 //!
-//! `ws-count PATH TIMES on|off`, the last of which is the monitor. The thread of `main` is the only
-//! worker, but for `steal`, which needs a second. The counts of two runs with different `TIMES` are
-//! subtracted, so the start and the end of the program are not in them. How often tasks were polled
-//! meanwhile is printed.
+//! `ws-count PATH TIMES on|off own|real`: the monitor, and the clock. The thread of `main` is the
+//! only worker, but for `steal`, which needs a second. The counts of two runs, with different
+//! `TIMES`, are subtracted: the start and the end of the program are not in them. How often tasks
+//! were polled meanwhile is printed.
 
 #![expect(clippy::print_stdout, reason = "a program that prints")]
 
@@ -14,16 +14,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::task::Poll;
+use std::time::Duration;
 
 use futures::task::AtomicWaker;
+
+#[path = "../own_clock.rs"]
+mod own_clock;
 
 /// Children that the thief finds: it takes half of them, then half of the rest.
 const CHILDREN: usize = 64;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [path, times, sysmon] = &arguments[..] else {
-        return Err("usage: ws-count PATH TIMES on|off".into());
+    let [path, times, sysmon, clock] = &arguments[..] else {
+        return Err("usage: ws-count PATH TIMES on|off own|real".into());
     };
     let times = times.parse()?;
     // A program of one thread has a cheaper allocator in glibc: with this one there are always two,
@@ -40,14 +44,18 @@ fn main() -> Result<(), Box<dyn Error>> {
         .seed(1)
         .build()?;
     let handle = runtime.handle().clone();
-    match path.as_str() {
-        "spawn_join" => runtime.run(spawn_join(times)),
-        "yield" => runtime.run(yields(times)),
-        "wake" => runtime.run(wakes(times)),
-        "ping_pong" => runtime.run(ping_pong(times)),
-        "steal" => runtime.run(steals(times)),
-        _ => return Err(format!("no path `{path}`").into()),
-    }
+    let step = Duration::from_micros(if clock == "own" { 1 } else { 0 });
+    own_clock::within(step, || {
+        match path.as_str() {
+            "spawn_join" => runtime.run(spawn_join(times)),
+            "yield" => runtime.run(yields(times)),
+            "wake" => runtime.run(wakes(times)),
+            "ping_pong" => runtime.run(ping_pong(times)),
+            "steal" => runtime.run(steals(times)),
+            _ => return Err(format!("no path `{path}`")),
+        }
+        Ok(())
+    })?;
     let processors = handle.metrics().processors;
     let polls: u64 = processors.iter().map(|processor| processor.polls).sum();
     println!("polls {polls}");
