@@ -31,10 +31,6 @@ const HEURISTICS: &[(&str, &str)] = &[
     ("contended-calls", "call_spawn_foreign_64,ghc_callback001"),
     ("timer-slack", "sleeps_200k,tickers_100x5ms"),
     (
-        "slow-polls",
-        "ticks_computing_100_2w,tokio_spawn_remote_busy2",
-    ),
-    (
         "compute-only",
         "join_quicksort_2w,join_mergesort_2w,join_matmul_2w",
     ),

@@ -11,7 +11,7 @@
 //!   the end has what each section took.
 //! - The first section that fails ends the run, and the last line names it.
 //! - What a section or a test leaves out on this machine is a line of the file that `WS_SKIPS`
-//!   names. The last lines repeat and count these lines (`phase.rs`).
+//!   names. The last lines repeat and count these lines (`closing.rs`).
 //!
 //! Rejected: sections as plain functions of one process. A function that hangs cannot be ended.
 
@@ -21,6 +21,8 @@ mod ecosystem;
 mod group;
 mod place;
 mod steps;
+
+pub(crate) use place::skipped;
 
 use std::{
     env, io,
@@ -61,7 +63,7 @@ const SECTIONS: &[Section] = &[
     section("ecosystem", 14, ecosystem::check),
     section("tokio-tests", 13, steps::tokio_tests),
     section("tests-release", 8, steps::tests_release),
-    section("tests", 5, steps::tests),
+    section("tests", 9, steps::tests),
 ];
 
 const fn section(
@@ -179,6 +181,7 @@ mod tests {
     use std::{collections::BTreeSet, fs};
 
     use super::*;
+    use crate::deep;
 
     fn planted(name: &'static str) -> Section {
         section(name, 3, |_| Ok(()))
@@ -236,6 +239,29 @@ mod tests {
         let place = Place::new(Path::new("/no/such/folder"));
         let failure = run(&place, &["format", "formats"]).unwrap_err();
         assert!(failure.starts_with("no section is named formats"));
+    }
+
+    // Fails without a row for a section or a step, and with a command that is gone.
+    #[test]
+    fn the_page_of_checks_has_each_section_and_each_step() {
+        let page = include_str!("../../docs/testing.md");
+        let spans: Vec<_> = page.split('`').skip(1).step_by(2).collect();
+        let words: Vec<_> = spans.iter().flat_map(|span| span.split(' ')).collect();
+        let sections = SECTIONS.iter().map(|section| section.name);
+        for name in sections.clone().chain(deep::names()) {
+            assert!(
+                words.contains(&name),
+                "docs/testing.md does not name {name}"
+            );
+        }
+        let (sections, steps): (Vec<_>, Vec<_>) = (sections.collect(), deep::names().collect());
+        for (command, known) in [("cargo xtask ci ", sections), ("cargo xtask deep ", steps)] {
+            let named = spans.iter().filter_map(|span| span.strip_prefix(command));
+            for name in named.flat_map(|names| names.split(' ')) {
+                let is_known = known.contains(&name) || name.starts_with('[');
+                assert!(is_known, "docs/testing.md: there is no `{command}{name}`");
+            }
+        }
     }
 
     #[test]

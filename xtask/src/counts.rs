@@ -1,14 +1,15 @@
 //! How many instructions the hot paths take, as valgrind counts them.
 //!
-//! A count does not depend on how busy the machine is, so it can guard what a time cannot. For each
-//! path the program `ws-count` runs twice, with different numbers of operations; what the second
-//! run takes more is divided by what it does more. So nothing has to be said about where the path
-//! begins and ends, and what it does on other threads counts too.
+//! A count does not depend on how busy the machine is, nor on how slow valgrind makes the program
+//! (see `benches/src/own_clock.rs`), so it can guard what a time cannot. For each path the program
+//! `ws-count` runs twice, with different numbers of operations; what the second run takes more is
+//! divided by what it does more. So nothing has to be said about where the path begins and ends,
+//! and what it does on other threads counts too.
 //!
-//! `benches/counts.txt` has the counts that are expected, and the compiler that they were counted
-//! with. More than 3 % above fails; for a steal, which takes two threads, 25 %. With another
-//! compiler nothing is compared, and that is said; where CI runs, it fails, or nobody would see
-//! that nothing is compared any more.
+//! `benches/counts.txt` has the counts that are expected, and the compiler and the target that they
+//! were counted with. More than 3 % above fails; for a steal, which takes two threads, 25 %. With
+//! another compiler or for another target nothing is compared, and that is a skip. In CI another
+//! compiler fails, or nobody would see that nothing is compared any more.
 //!
 //! gungraun was looked at and is good at the same, but keeps its baselines as profiles in the
 //! target folder, needs a runner of exactly its own version installed, and counts one function on
@@ -21,7 +22,12 @@ use std::{
     process::Command,
 };
 
-use crate::{Failure, process::output};
+use crate::{
+    Failure,
+    cargo::{Compiler, compiler},
+    ci::skipped,
+    process::output,
+};
 
 mod ordered;
 
@@ -49,20 +55,25 @@ const MANY: u64 = 11_520;
 
 /// Compares with the baseline.
 pub(crate) fn check(root: &Path) -> Result<(), Failure> {
-    let counter = Counter::build(root)?;
     let baseline = Baseline::read(root)?;
-    let compiler = compiler()?;
-    if baseline.compiler != compiler {
+    let Compiler { version, target } = compiler()?;
+    if baseline.target != target {
+        let of = &baseline.target;
+        return skipped(&format!(
+            "instructions are not compared: benches/counts.txt is of {of}, and this is {target}"
+        ));
+    }
+    if baseline.compiler != version {
         let why = format!(
-            "the baseline is of {}, and this is {compiler}",
+            "the baseline is of {}, and this is {version}",
             baseline.compiler
         );
         if std::env::var("CI").is_ok_and(|ci| ci == "true") {
             return Err(format!("{why}: `cargo xtask counts bless` writes it anew"));
         }
-        println!("SKIPPED: {why}");
-        return Ok(());
+        return skipped(&format!("instructions are not compared: {why}"));
     }
+    let counter = Counter::build(root)?;
     let mut failed = Vec::new();
     for (path, times) in PATHS {
         let expected = baseline
@@ -96,10 +107,10 @@ pub(crate) fn check(root: &Path) -> Result<(), Failure> {
 /// Writes the baseline.
 pub(crate) fn bless(root: &Path) -> Result<(), Failure> {
     let counter = Counter::build(root)?;
+    let Compiler { version, target } = compiler()?;
     let mut text = format!(
         "# Instructions of one operation, by `cargo xtask counts bless`; see xtask/src/counts.rs.\n\
-         compiler {}\n",
-        compiler()?
+         compiler {version}\ntarget {target}\n"
     );
     for (path, times) in PATHS {
         let count = counter.least(path, *times, 0.0)?;
@@ -183,25 +194,32 @@ impl Counter {
 
     /// The same, and how many polls it takes.
     fn count_and_polls(&self, path: &str) -> Result<(f64, f64), Failure> {
-        let few = self.total(path, FEW, "off", "--separate-threads=no", "")?;
-        let many = self.total(path, MANY, "off", "--separate-threads=no", "")?;
+        let clock = if OF_ONE_WORKER.contains(&path) {
+            "own"
+        } else {
+            "real"
+        };
+        let how = ["off", clock];
+        let few = self.total(path, FEW, how, "--separate-threads=no", "")?;
+        let many = self.total(path, MANY, how, "--separate-threads=no", "")?;
         let each = |few: f64, many: f64| (many - few) / (MANY - FEW) as f64;
         Ok((each(few.0, many.0), each(few.1, many.1)))
     }
 
-    /// Those on the thread of `main` alone.
+    /// Those on the thread of `main` alone, by the system's clock: the monitor sleeps by it.
     fn count_on_main(&self, path: &str, sysmon: &str) -> Result<f64, Failure> {
-        let few = self.total(path, FEW, sysmon, "--separate-threads=yes", "-01")?;
-        let many = self.total(path, MANY, sysmon, "--separate-threads=yes", "-01")?;
+        let how = [sysmon, "real"];
+        let few = self.total(path, FEW, how, "--separate-threads=yes", "-01")?;
+        let many = self.total(path, MANY, how, "--separate-threads=yes", "-01")?;
         Ok((many.0 - few.0) / (MANY - FEW) as f64)
     }
 
-    /// Instructions and polls of a whole run.
+    /// Instructions and polls of a whole run, with the monitor and the clock that `how` says.
     fn total(
         &self,
         path: &str,
         times: u64,
-        sysmon: &str,
+        how: [&str; 2],
         threads: &str,
         suffix: &str,
     ) -> Result<(f64, f64), Failure> {
@@ -210,7 +228,8 @@ impl Counter {
                 .args(["--quiet", "--tool=callgrind", threads])
                 .arg(format!("--callgrind-out-file={}", self.profile.display()))
                 .arg(&self.program)
-                .args([path, &times.to_string(), sysmon]),
+                .args([path, &times.to_string()])
+                .args(how),
         )?;
         let file = PathBuf::from(format!("{}{suffix}", self.profile.display()));
         let text =
@@ -225,6 +244,7 @@ impl Counter {
 /// The committed counts.
 struct Baseline {
     compiler: String,
+    target: String,
     counts: BTreeMap<String, f64>,
 }
 
@@ -239,11 +259,13 @@ impl Baseline {
             fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         let mut baseline = Baseline {
             compiler: String::new(),
+            target: String::new(),
             counts: BTreeMap::new(),
         };
         for line in text.lines().filter(|line| !line.starts_with('#')) {
             match line.split_once(' ') {
                 Some(("compiler", compiler)) => baseline.compiler = compiler.into(),
+                Some(("target", target)) => baseline.target = target.into(),
                 Some((path, count)) => {
                     let count = count
                         .parse()
@@ -253,6 +275,9 @@ impl Baseline {
                 None => return Err(format!("{}: `{line}`", path.display())),
             }
         }
+        if baseline.target.is_empty() {
+            return Err(format!("{} names no target", path.display()));
+        }
         Ok(baseline)
     }
 }
@@ -261,11 +286,4 @@ impl Baseline {
 fn number_after(start: &str, text: &str) -> Option<f64> {
     let mut numbers = text.lines().filter_map(|line| line.strip_prefix(start));
     numbers.next()?.trim().parse().ok()
-}
-
-/// The compiler that this workspace is built with.
-fn compiler() -> Result<String, Failure> {
-    Ok(output(Command::new("rustc").arg("--version"))?
-        .trim()
-        .into())
 }

@@ -34,6 +34,11 @@ const STEPS: &[Step] = &[
         run: targets::musl::step,
     },
     Step {
+        name: "windows",
+        about: "the tests on Windows, under Wine",
+        run: targets::windows::step,
+    },
+    Step {
         name: "oldest",
         about: "the crates need nothing newer than the promised Rust",
         run: targets::oldest::step,
@@ -72,6 +77,11 @@ const STEPS: &[Step] = &[
         name: "gigabyte",
         about: "a trace of 1 GB is written and shown in little memory",
         run: dynamic::gigabyte,
+    },
+    Step {
+        name: "many-seeds",
+        about: "10,000 seeds of a simulation in one process, which does not grow",
+        run: repeat::many_seeds,
     },
     Step {
         name: "tokio-servers",
@@ -114,6 +124,12 @@ const STEPS: &[Step] = &[
         run: random::mutants,
     },
 ];
+
+/// The names of all steps.
+#[cfg(test)]
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    STEPS.iter().map(|step| step.name)
+}
 
 /// Runs the steps that are named, or all of them.
 pub(crate) fn check(root: &Path, names: &[&str]) -> Result<(), Failure> {

@@ -13,8 +13,12 @@
 //! - `cargo xtask counts` counts the instructions of the hot paths under valgrind, and fails if one
 //!   takes more than its baseline; `counts bless` writes that, `counts sysmon` shows that the
 //!   monitor adds none, and `counts ordered` what tasks of the default priority pay for priorities.
+//! - `cargo xtask calls` counts system calls and sleeps of the same kind of paths, which are exact;
+//!   `calls bless` writes their baseline.
 //! - `cargo xtask scaling [TABLE]` writes the tables of `docs/scaling.md` anew: `tasks`, `workers`,
 //!   `timers`, `connections`, `simulated`.
+//! - `cargo xtask moved-lines` counts the lines of cache that go from CPU to CPU, on up to 1,024
+//!   workers, and writes them to `docs/large-machines.md`.
 //! - `cargo xtask tokio-tests [FILE…]` runs tokio's own tests on the package in `compat/tokio`;
 //!   `tokio-tests bless` writes the page with a row for each file.
 //! - `cargo xtask tokio-programs [NAME…]` runs the tests of programs that others wrote for tokio;
@@ -27,7 +31,10 @@
 //!   internet, for work in `compat/tokio`.
 //! - `cargo xtask recorder-cost [ROUNDS] [small] [write]` measures what a recorder costs: ours,
 //!   dial9 on tokio, and Go's; `write` puts the table into `docs/seeing.md`.
+//! - `cargo xtask simulators [SERIES [LIMIT]] [bugs|costs|leaks] [write]` measures `ws::sim` beside
+//!   turmoil and madsim; `write` puts the tables into `docs/simulation.md`.
 //! - `cargo xtask layers` compares the imports of the executor with the order of its layers.
+//! - `cargo xtask orderings` compares the files that use memory orderings with the page of models.
 //! - `cargo xtask pictures` makes the pictures of the live page anew, in both themes and at three
 //!   widths.
 //! - `cargo xtask lines` looks for text beyond column 100.
@@ -41,13 +48,16 @@ mod ablate;
 mod abort;
 mod api;
 mod apt;
+mod calls;
 mod cargo;
 mod ci;
 mod counts;
 mod deep;
 mod layers;
 mod lines;
+mod moved_lines;
 mod mutants;
+mod orderings;
 mod pictures;
 mod process;
 mod quick;
@@ -55,6 +65,7 @@ mod recorder_cost;
 mod results;
 mod scaling;
 mod servers;
+mod simulators;
 mod targets;
 mod tokio;
 mod tree;
@@ -67,8 +78,10 @@ use std::{
 
 const USAGE: &str = "usage: cargo xtask quick | ci [--list|SECTION…] | ablate [NAME] | abort \
     | api [write] | targets [TRIPLE…] | emulated [ARCHITECTURE…] \
-    | models [FILTER] | mutants [NAME] | counts [bless|sysmon|ordered] \
-    | scaling [TABLE] | recorder-cost [ROUNDS] [small] [write] | layers | lines | pictures \
+    | models [FILTER] | mutants [NAME] | counts [bless|sysmon|ordered] | calls [bless] \
+    | scaling [TABLE] | recorder-cost [ROUNDS] [small] [write] \
+    | simulators [SERIES [LIMIT]] [bugs|costs|leaks] [write] | layers | lines | moved-lines \
+    | orderings | pictures \
     | tokio-compare [ROUNDS] [ROW…] | tokio-console | tokio-env | tokio-programs [tokio] [NAME…] | tokio-servers [ARGUMENT…] \
     | tokio-tests [bless|FILE…] | deep [STEP…]";
 
@@ -94,12 +107,16 @@ fn main() -> ExitCode {
         ["counts", "bless"] => counts::bless(&root()),
         ["counts", "sysmon"] => counts::sysmon(&root()),
         ["counts", "ordered"] => counts::ordered(&root()),
+        ["calls"] => calls::check(&root()),
+        ["calls", "bless"] => calls::bless(&root()),
         ["scaling"] => scaling::write(&root(), None),
         ["scaling", table] => scaling::write(&root(), Some(table)),
         ["recorder-cost", ref arguments @ ..] => recorder_cost::measure(&root(), arguments),
+        ["simulators", ref arguments @ ..] => simulators::measure(&root(), arguments),
         ["quick"] => quick::check(&root()),
         ["ci", ref arguments @ ..] => ci::check(&root(), arguments),
         ["lines"] => lines::check(&root()),
+        ["moved-lines"] => moved_lines::write(&root()),
         ["pictures"] => pictures::make(&root()),
         ["tokio-compare", ref arguments @ ..] => tokio::compare::measure(&root(), arguments),
         ["tokio-console"] => tokio::console::check(&root()),
@@ -109,6 +126,7 @@ fn main() -> ExitCode {
         ["tokio-tests", "bless"] => tokio::bless(&root()),
         ["tokio-tests", ref files @ ..] => tokio::check(&root(), files),
         ["layers"] => layers::check(&root()),
+        ["orderings"] => orderings::check(&root()),
         ["deep", ref steps @ ..] => deep::check(&root(), steps),
         _ => Err(USAGE.into()),
     };

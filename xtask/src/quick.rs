@@ -4,7 +4,7 @@
 
 use std::{path::Path, time::Instant};
 
-use crate::{Failure, cargo, ci, layers};
+use crate::{Failure, cargo, ci, layers, orderings};
 
 /// Calls of cargo, the quickest first.
 const CALLS: &[&str] = &[
@@ -16,6 +16,7 @@ const CALLS: &[&str] = &[
 /// Runs them one after the other, up to the first that fails.
 pub(crate) fn check(root: &Path) -> Result<(), Failure> {
     timed("layers", || layers::check(root))?;
+    timed("orderings", || orderings::check(root))?;
     timed("format", || ci::format(root))?;
     for words in CALLS {
         timed(&format!("cargo {words}"), || cargo::run(root, words))?;

@@ -20,25 +20,23 @@ pub(crate) fn write(root: &Path, only: Option<&str>) -> Result<(), Failure> {
     }
     let wanted = |name: &str| only.is_none_or(|only| only == name);
     let with = measured_with(root, PAGE)?;
-    let build = [
-        "build",
-        "--release",
-        "--package",
-        "ws-bench",
-        "--bin",
-        "ws-scaling",
-    ];
-    output(cargo::command(root).args(build))?;
+    let costs = env::var("WS_SIM_COSTS").ok();
     let program = cargo::target(root).join("release/ws-scaling");
+    if costs.is_none() || MEASURED.iter().any(|name| wanted(name)) {
+        cargo::run(
+            root,
+            "build --quiet --release --package ws-bench --bin ws-scaling",
+        )?;
+    }
     for name in MEASURED.iter().filter(|name| wanted(name)) {
         println!("measures {name}");
         let table = output(Command::new(&program).arg(name))?;
         put(root, PAGE, name, &format!("{}\n\n{with}", table.trim_end()))?;
     }
     if wanted(SIMULATED) {
-        let costs = match env::var("WS_SIM_COSTS") {
-            Ok(costs) => costs,
-            Err(_) => output(Command::new(&program).arg("costs"))?,
+        let costs = match costs {
+            Some(costs) => costs,
+            None => output(Command::new(&program).arg("costs"))?,
         };
         println!("simulates with {}", costs.trim());
         let table = simulate(root, costs.trim())?;

@@ -5,11 +5,12 @@
 //! | `targets`, also `cargo xtask targets [TRIPLE…]` | that the crates compile for each of [`TARGETS`], without a warning of clippy's |
 //! | `emulated`, also `cargo xtask emulated [ARCHITECTURE…]` | that the unit tests and an example pass under qemu (`emulated.rs`) |
 //! | `musl` | that a static binary of the example `serve` answers (`musl.rs`) |
+//! | `windows` | that the tests and an example pass under Wine (`windows.rs`) |
 //! | `oldest` | that the crates need nothing newer than the promised Rust (`oldest.rs`) |
 //!
 //! Debian's compiler comes with the source of std, so cargo builds std for a target before it
 //! builds the crates. A check needs no linker: the targets of Apple and of the BSDs need no tools
-//! of those systems.
+//! of those systems. Windows' wants MinGW's `dlltool`, by which std makes import libraries.
 //!
 //! Rejected: `rustup target add`. It fetches from a server that many machines of CI do not reach,
 //! and has no std for OpenBSD.
@@ -18,6 +19,7 @@ mod debian;
 pub(crate) mod emulated;
 pub(crate) mod musl;
 pub(crate) mod oldest;
+pub(crate) mod windows;
 
 use std::{path::Path, time::Duration};
 
@@ -38,9 +40,11 @@ const CRATES: [&str; 7] = [
 ];
 /// All features of the crates themselves. The features that bring in a large library of others are
 /// left out: their adapters have no line that depends on the system. `zbus` has one.
+///
+/// Those of the root package stand without its name: of a package in whose folder it is called,
+/// cargo passes over `ws-runtime/inspect` without a word.
 const FEATURES: &str = "ws-executor/console,ws-executor/queue-records,ws-executor/sim,\
-    ws-executor/stacks,ws-executor/tracing-layer,ws-runtime/inspect,ws-runtime/metrics,\
-    ws-runtime/sim,ws-runtime/tokio-io";
+    ws-executor/stacks,ws-executor/tracing-layer,inspect,metrics,sim,tokio-io";
 /// On systems that have no thread locals of the linker's, OpenBSD for one, this lint does not see
 /// that an initializer is const. It has looked at the same lines on Linux.
 const BLIND: &str = "clippy::missing_const_for_thread_local";
@@ -50,6 +54,8 @@ const NO_STACKS: &str = "stacks in stall reports";
 const ONLY_LINUX: &str = "what docs/platforms.md lists as Linux's alone";
 const OPENBSD: &str =
     "the same as on the other BSDs, and a socket's own interval and retries of keepalive";
+
+const WINDOWS: &str = "that, and what docs/platforms.md lists as Unix's alone";
 
 struct Target {
     triple: &'static str,
@@ -67,6 +73,7 @@ const TARGETS: &[Target] = &[
     target("x86_64-unknown-freebsd", ONLY_LINUX),
     target("x86_64-unknown-netbsd", ONLY_LINUX),
     target("x86_64-unknown-openbsd", OPENBSD),
+    target("x86_64-pc-windows-gnu", WINDOWS),
 ];
 
 const fn target(triple: &'static str, missing: &'static str) -> Target {
@@ -103,7 +110,11 @@ fn chosen(names: &[&str]) -> Result<Vec<&'static Target>, Failure> {
 }
 
 fn check_each(shop: &Shop, targets: &[&Target]) -> Outcome {
-    debian::install(shop, &[("cargo-clippy", "rust-web-clippy")])?;
+    let needs = [
+        (debian::CLIPPY, "rust-web-clippy"),
+        ("x86_64-w64-mingw32-dlltool", "binutils-mingw-w64-x86-64"),
+    ];
+    debian::install(shop, &needs)?;
     let mut rows = Vec::new();
     let mut failures = Vec::new();
     for target in targets {
@@ -159,6 +170,11 @@ mod tests {
         let failure = failure.expect("there is no such target");
         assert!(failure.contains("vax-dec-vms"), "{failure}");
         assert!(failure.contains("aarch64-apple-darwin"), "{failure}");
+    }
+
+    #[test]
+    fn features_of_the_root_package_stand_without_its_name() {
+        assert!(!FEATURES.contains("ws-runtime/"), "{FEATURES}");
     }
 
     #[test]

@@ -122,7 +122,7 @@ fn copy(mut reader: impl BufRead, mut log: File) -> io::Result<()> {
 }
 
 /// Says what this run leaves out, and why. The end of the run repeats it.
-pub(super) fn skipped(why: &str) -> Result<(), Failure> {
+pub(crate) fn skipped(why: &str) -> Result<(), Failure> {
     let line = format!("SKIPPED: {why}");
     println!("{line}");
     let Some(path) = env::var_os(SKIPS).map(PathBuf::from) else {

@@ -7,14 +7,15 @@ use super::{
     place::{Place, skipped},
 };
 use crate::{
-    Failure, abort, api, apt, cargo, counts, layers, lines, pictures, process, tokio,
+    Failure, abort, api, apt, calls, cargo, counts, layers, lines, orderings, pictures, process,
+    tokio,
     tree::{at, entries},
 };
 
 /// Debian's packages that are missing: curl drives the example `serve`, wrk loads it, valgrind
-/// counts instructions.
+/// counts instructions, and strace system calls.
 pub(super) fn tools(place: &Place) -> Result<(), Failure> {
-    let programs = ["curl", "wrk", "valgrind"];
+    let programs = ["curl", "wrk", "valgrind", "strace"];
     let missing = apt::missing(&programs.map(|program| (program, program)));
     if !missing.is_empty() {
         apt::install(&missing, &place.log("apt"))?;
@@ -29,8 +30,13 @@ pub(super) fn tools(place: &Place) -> Result<(), Failure> {
 /// These folders are workspaces of their own.
 pub(super) fn format(place: &Place) -> Result<(), Failure> {
     place.cargo("fmt --all --check")?;
-    for folder in ["benches/recorder", "fuzz", "tests/console"] {
-        let words = format!("fmt --manifest-path {folder}/Cargo.toml --check");
+    for folder in [
+        "benches/recorder",
+        "benches/simulators",
+        "fuzz",
+        "tests/console",
+    ] {
+        let words = format!("fmt --all --manifest-path {folder}/Cargo.toml --check");
         place.cargo(&words)?;
     }
     lines::check(&place.root)
@@ -43,6 +49,7 @@ pub(super) fn dependencies(place: &Place) -> Result<(), Failure> {
 pub(super) fn lint(place: &Place) -> Result<(), Failure> {
     place.cargo("lint")?;
     layers::check(&place.root)?;
+    orderings::check(&place.root)?;
     // As users build it: all features are on in the first line, where one may lean on another.
     place.cargo("clippy --quiet -p ws-runtime -- -D warnings")?;
     for feature in features(&place.root)? {
@@ -196,7 +203,8 @@ pub(super) fn soak(place: &Place) -> Result<(), Failure> {
 }
 
 pub(super) fn counts(place: &Place) -> Result<(), Failure> {
-    counts::check(&place.root)
+    counts::check(&place.root)?;
+    calls::check(&place.root)
 }
 
 pub(super) fn benchmarks(place: &Place) -> Result<(), Failure> {

@@ -56,3 +56,14 @@ pub(super) fn repeat(shop: &Shop) -> Outcome {
         Err(format!("failed: {}", failed.join(", ")))
     }
 }
+
+/// Many seeds of a simulation in one process.
+pub(super) fn many_seeds(shop: &Shop) -> Outcome {
+    let mut command = shop.cargo("many-seeds");
+    let program = ["--package", "ws-sim", "--example", "many_seeds"];
+    command.args(["run", "--release"]).args(program);
+    let log = shop.run("many-seeds", LIMIT, command)?;
+    log.success()?;
+    let said = log.text.lines().rfind(|line| line.contains(" seeds: "));
+    Ok(said.unwrap_or_default().to_owned())
+}

@@ -13,6 +13,8 @@ use crate::{
 };
 
 const RUSTC: &str = "/usr/bin/rustc";
+/// By its path: rustup has a program of that name too, for its own compilers.
+pub(super) const CLIPPY: &str = "/usr/bin/cargo-clippy";
 const SOURCE: &str = "/usr/lib/rustlib/src";
 /// The folder of all targets: cargo keeps them apart by their names, and shares what it builds for
 /// the machine itself.
@@ -44,7 +46,7 @@ pub(super) fn cargo(shop: &Shop, verb: &str) -> Command {
 
 /// Debian's clippy, of the same version.
 pub(super) fn clippy(shop: &Shop) -> Command {
-    let mut command = Command::new("/usr/bin/cargo-clippy");
+    let mut command = Command::new(CLIPPY);
     command
         .current_dir(&shop.root)
         .env("CARGO", env::var_os("CARGO").unwrap_or("cargo".into()))

@@ -51,7 +51,8 @@ pub(crate) fn step(shop: &Shop) -> Outcome {
             format!("-Zcrate-attr=feature({})", names.join(",")),
         )
         .args(["check", "--ignore-rust-version", "--keep-going"])
-        .args(["--package=ws-runtime", "--package=ws-sim"]);
+        .args(["--features", super::FEATURES])
+        .args(super::CRATES.map(|package| format!("--package={package}")));
     shop.run("oldest", LIMIT, command)?.success()?;
     let version = process::output(Command::new(&rustc).arg("--version"))?;
     Ok(format!(
