@@ -57,7 +57,7 @@ const SECTIONS: &[Section] = &[
     section("serve-curl", 2, steps::serve_curl),
     section("abort", 1, steps::abort),
     section("soak", 3, steps::soak),
-    section("counts", 2, steps::counts),
+    section("counts", 4, steps::counts),
     section("benchmarks", 6, steps::benchmarks),
     section("browser", 4, steps::browser),
     section("ecosystem", 14, ecosystem::check),
