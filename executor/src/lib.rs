@@ -53,6 +53,7 @@ mod nodes;
 #[cfg(not(ws_loom))]
 mod note;
 mod notification;
+mod once_table;
 mod owned;
 mod park;
 mod permit;

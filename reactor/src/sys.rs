@@ -197,10 +197,12 @@ const NANOS_PER_SECOND: u64 = 1_000_000_000;
 fn timespec(ns: u64) -> libc::timespec {
     // SAFETY: a timespec is integers, and in some layouts padding; zeroes are valid for both.
     let mut spec: libc::timespec = unsafe { std::mem::zeroed() };
-    // The types of the fields differ between architectures. 584 years saturate where they have to.
+    // The types of the fields differ between architectures. All have room for 68 years. A longer
+    // wait ends by then, and begins anew.
     spec.tv_sec = (ns / NANOS_PER_SECOND)
+        .min(i32::MAX as u64)
         .try_into()
-        .unwrap_or(libc::time_t::MAX);
+        .expect("68 years fit in any type of the field");
     spec.tv_nsec = (ns % NANOS_PER_SECOND)
         .try_into()
         .expect("less than a second of nanoseconds fits in any type of the field");

@@ -26,28 +26,29 @@
 //! # Memory
 //!
 //! It comes in pieces, each when the first record goes into it. A P that has little to tell takes
-//! one, and the list of the pieces: 24 bytes each. The memory stays until the end.
+//! one, and the begin of the list of pieces (`once_table.rs`). The memory stays until the end.
 //!
 //! Rejected: a number in each record, as a sequence lock has it. It makes records of three words.
 //!
 //! Checked by `models::recorder`.
 
-use std::sync::OnceLock;
-
-use crate::sync::atomic::{
-    AtomicU64,
-    Ordering::{Acquire, Relaxed, Release},
-    fence,
+use crate::{
+    once_table::OnceTable,
+    sync::atomic::{
+        AtomicU64,
+        Ordering::{Acquire, Relaxed, Release},
+        fence,
+    },
 };
 
 /// The bytes of a record.
 pub(crate) const RECORD: usize = size_of::<Words>();
 
-/// Records of a piece of memory: 4 KiB, a page, in a ring of 1 MiB or less. In a larger one pieces
-/// grow with it: the list of the pieces is there from the begin.
-pub(super) const PIECE: usize = 256;
+/// Records of a piece of memory: 2 KiB in a ring of 1 MiB or less. In a larger one pieces grow with
+/// it.
+pub(super) const PIECE: usize = 128;
 /// The most pieces of a ring.
-const PIECES: usize = 256;
+const PIECES: usize = 512;
 
 /// Records of a small ring. Guessed: 64 KiB.
 pub(super) const SMALL: usize = 4096;
@@ -62,9 +63,10 @@ struct Slot([AtomicU64; 2]);
 pub(crate) struct Ring {
     begun: AtomicU64,
     written: AtomicU64,
-    /// Records of a piece: a power of two, as is the number of the pieces.
+    /// Records of a piece, and the number of pieces: powers of two, or no piece.
     piece: usize,
-    pieces: Box<[OnceLock<Box<[Slot]>>]>,
+    number: usize,
+    pieces: OnceTable<Box<[Slot]>>,
 }
 
 /// What a reader got.
@@ -88,20 +90,22 @@ impl Ring {
             begun: AtomicU64::new(0),
             written: AtomicU64::new(0),
             piece,
-            pieces: (0..records / piece).map(|_| OnceLock::new()).collect(),
+            number: records / piece,
+            pieces: OnceTable::new(records / piece),
         }
     }
 
     /// The most records that are there.
     pub(super) fn capacity(&self) -> u64 {
-        (self.piece * self.pieces.len()) as u64
+        (self.piece * self.number) as u64
     }
 
+    /// In which piece the record of that number is, and where in it.
     #[inline]
-    fn place(&self, number: u64) -> (&OnceLock<Box<[Slot]>>, usize) {
+    fn place(&self, number: u64) -> (usize, usize) {
         let number = number as usize;
-        let piece = (number >> self.piece.trailing_zeros()) & (self.pieces.len() - 1);
-        (&self.pieces[piece], number & (self.piece - 1))
+        let piece = (number >> self.piece.trailing_zeros()) & (self.number - 1);
+        (piece, number & (self.piece - 1))
     }
 
     /// Writes a record; by one thread at a time.
@@ -121,7 +125,8 @@ impl Ring {
         fence(Release);
         for (number, words) in (number..).zip(records) {
             let (piece, at) = self.place(number);
-            let piece = piece.get_or_init(|| (0..self.piece).map(|_| Slot::default()).collect());
+            let make = || (0..self.piece).map(|_| Slot::default()).collect();
+            let piece = self.pieces.get_or_init(piece, make);
             for (slot, word) in piece[at].0.iter().zip(words) {
                 slot.store(*word, Relaxed);
             }
@@ -162,7 +167,7 @@ impl Ring {
         let copy = |number| {
             let (piece, at) = self.place(number);
             // It is there: its first record was written.
-            piece.get().map_or([0; 2], |piece| {
+            self.pieces.get(piece).map_or([0; 2], |piece| {
                 let [first, second] = &piece[at].0;
                 [first.load(Relaxed), second.load(Relaxed)]
             })
@@ -240,8 +245,8 @@ mod tests {
     #[test]
     fn memory_follows_use() {
         let ring = Ring::new(2 * PIECE - 1);
-        let taken = || ring.pieces.iter().filter(|it| it.get().is_some()).count();
-        assert_eq!((ring.pieces.len(), taken()), (2, 0));
+        let taken = || (0..2).filter_map(|piece| ring.pieces.get(piece)).count();
+        assert_eq!((ring.number, taken()), (2, 0));
         ring.write([1, 1]);
         assert_eq!(taken(), 1);
         (1..3 * PIECE as u64).for_each(|n| ring.write([n, n]));

@@ -34,6 +34,7 @@ use crate::{
     metrics::{Durations, Metrics, ProcessorMetrics},
     nodes::{Nodes, Placed},
     note::event,
+    once_table::OnceTable,
     permit::{
         allp::AllPs,
         env::{Env, PeerEnv},
@@ -87,7 +88,7 @@ pub(crate) struct SharedQueues {
 #[derive(Debug)]
 pub(crate) struct Processors {
     /// All that ever were, in the order of their making. They stay until the runtime goes.
-    peers: Box<[std::sync::OnceLock<Arc<Peer>>]>,
+    peers: OnceTable<Arc<Peer>>,
     pub(crate) allp: AllPs<Box<Processor>>,
     /// Those whose thread computes, by `Flags::computes`.
     computing: Arc<BitSet>,
@@ -104,7 +105,7 @@ impl Processors {
         Self {
             computing: Arc::new(BitSet::new(most)),
             placed: Placed::new(nodes, most),
-            peers: (0..most).map(|_| std::sync::OnceLock::new()).collect(),
+            peers: OnceTable::new(most),
             allp: AllPs::new(most),
             visits: ProbeCount::default(),
             before_claim: ProbePoint::default(),
@@ -256,9 +257,12 @@ impl Shared {
         if self.time.paused.is_some() {
             processor.peer.attention.store(attention::PAUSED, Relaxed);
         }
-        self.processors.peers[index]
-            .set(processor.peer.clone())
-            .expect("a P of an index is made once");
+        let mut is_first = false;
+        self.processors.peers.get_or_init(index, || {
+            is_first = true;
+            processor.peer.clone()
+        });
+        assert!(is_first, "a P of an index is made once");
         processor
     }
 
@@ -293,14 +297,7 @@ impl Shared {
     pub(crate) fn find_live(&self, address: u64) -> Option<TaskRef> {
         let number = (address >> 32).checked_sub(1)?;
         let scheduler = match Place::from_number(number) {
-            Place::Processor(index) => {
-                &self
-                    .processors
-                    .peers
-                    .get(usize::from(index))?
-                    .get()?
-                    .scheduler
-            }
+            Place::Processor(index) => &self.processors.peers.get(usize::from(index))?.scheduler,
             Place::Foreign => &self.foreign.scheduler,
         };
         scheduler.live().get(address as u32)
@@ -422,8 +419,9 @@ impl Env for Shared {
     }
 
     fn peer(&self, index: usize) -> &Peer {
-        self.processors.peers[index]
-            .get()
+        self.processors
+            .peers
+            .get(index)
             .expect("callers have the index from a P that was made")
     }
 

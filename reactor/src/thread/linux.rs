@@ -58,8 +58,10 @@ pub(super) fn is_waiting(thread: u32) -> Option<bool> {
 }
 
 pub(super) fn try_join(handle: JoinHandle<()>) -> Result<(), JoinHandle<()>> {
+    // A number for std, and a pointer for musl.
+    let thread = handle.as_pthread_t() as libc::pthread_t;
     // SAFETY: the thread is neither joined nor detached: this handle alone could do either.
-    let error = unsafe { libc::pthread_tryjoin_np(handle.as_pthread_t(), std::ptr::null_mut()) };
+    let error = unsafe { libc::pthread_tryjoin_np(thread, std::ptr::null_mut()) };
     if error != 0 {
         return Err(handle);
     }

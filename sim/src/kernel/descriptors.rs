@@ -3,7 +3,7 @@
 
 use std::{io, mem, ptr};
 
-use libc::{c_char, c_int, c_long, c_uint, c_ulong, c_void};
+use libc::{c_char, c_int, c_long, c_uint, c_void};
 
 use super::{
     FIRST, answer, fails,
@@ -29,7 +29,7 @@ const STATUS: c_int = libc::O_ACCMODE
 
 /// Asks a socket whether the next byte is after urgent data. It is this number on all systems that
 /// this is compiled for.
-const SIOCATMARK: c_ulong = 0x8905;
+const SIOCATMARK: libc::Ioctl = 0x8905;
 
 /// `O_LARGEFILE` as the kernel has it: it is on for each file of a system with 64 bits.
 const LARGE: c_int = match cfg!(target_arch = "aarch64") {
@@ -227,7 +227,7 @@ pub(super) fn no_request(kind: &Kind) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_char) -> c_int {
+unsafe extern "C" fn ioctl(fd: c_int, request: libc::Ioctl, argument: *mut c_char) -> c_int {
     if !is_ours(fd) {
         // SAFETY: by the contract of libc.
         return unsafe { call()(libc::SYS_ioctl, fd, request, argument) as c_int };
