@@ -66,6 +66,8 @@ mod kinds;
 #[cfg(not(ws_loom))]
 pub(crate) mod log;
 #[cfg(not(ws_loom))]
+mod map;
+#[cfg(not(ws_loom))]
 mod merged;
 #[cfg(not(ws_loom))]
 mod named;
@@ -85,6 +87,8 @@ mod timeline;
 
 #[cfg(not(ws_loom))]
 pub use self::kinds::{Event, EventKind, Level, RecordedTask, Recording, UnknownLevel};
+#[cfg(not(ws_loom))]
+pub(crate) use self::map::Map;
 #[cfg(not(ws_loom))]
 pub use self::of_runtime::NewEvents;
 #[cfg(all(any(test, feature = "sim"), not(ws_loom)))]

@@ -244,11 +244,11 @@ impl Machine {
     }
 
     /// Raises a signal, by its number. Those that listen for it in this runtime hear of it, and no
-    /// others. Tells whether there was one.
+    /// others. False if nothing has ever listened for it.
     #[cfg(unix)]
     pub fn raise(&self, signal: i32) -> bool {
         let signals = self.handle().netpoll().signals();
-        signals.is_some_and(|signals| signals.raise(signal) > 0)
+        signals.is_some_and(|signals| signals.raise(signal))
     }
 
     /// The tasks that have panicked since the last call and that nobody joins, each in words.

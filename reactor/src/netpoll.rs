@@ -97,9 +97,9 @@ use crate::wakers::wake_all;
 /// the next one fetches twice as many, up to [`BATCH_MAX`]. Few programs have so many sockets that
 /// are ready at once, and the others keep 10 kB.
 const BATCH_FIRST: usize = 128;
-/// The most events that a look fetches. 12 kB of events, 30 us of work: enough that a storm costs few
-/// system calls, and little enough that the first of a batch does not wait long for the last. The
-/// kernel goes round: what did not fit comes first in the next look.
+/// The most events that a look fetches. 12 kB of events, 30 us of work: enough that a storm costs
+/// few system calls, and little enough that the first of a batch does not wait long for the last.
+/// The kernel goes round: what did not fit comes first in the next look.
 const BATCH_MAX: usize = 1024;
 
 /// The sources of a runtime, and the way to wait for them.

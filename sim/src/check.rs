@@ -33,7 +33,7 @@ use std::{
 
 use crate::{
     Builder, Failure, Outcome, Sim,
-    failure::{Failed, HEADING, Kind},
+    failure::{self, Failed, HEADING, Kind},
     plan::{self, Kept},
     program::sealed,
     record, world,
@@ -122,6 +122,7 @@ impl Builder {
             (Chosen::Replay(_), Err(problem)) => panic!("{problem}"),
             _ => panic!("WS_FAULTS names the faults of one seed: give WS_SEED too"),
         });
+        watch_panics();
         // Files of recordings have names also where tests have none.
         let caller = Location::caller();
         let named = match test {
@@ -244,12 +245,14 @@ fn recorded(
     })
 }
 
-/// From now on the hook of panics is not called for a seed that runs again.
-fn panics_are_told_once() {
+/// From now on the places of panics are noted, and the hook that was there is not called for a seed
+/// that runs again.
+fn watch_panics() {
     static SET: Once = Once::new();
     SET.call_once(|| {
         let hook = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
+            failure::note_panic(info);
             if !IS_AGAIN.get() {
                 hook(info);
             }
@@ -265,7 +268,6 @@ fn told(
     failed: Failed,
     f: &SetUp<'_>,
 ) -> (u64, Option<Kept>, String) {
-    panics_are_told_once();
     let smallest = plan::smallest(&failed, |kept| {
         on_fresh_thread(seed, || {
             IS_AGAIN.set(true);
@@ -292,7 +294,7 @@ fn once_more(
 ) -> String {
     let again = recorded(builder, seed, test, (kept, true), f);
     let differs = match again.map(|failed| failed.text) {
-        Some(again) if again.lines().next() == what.lines().next() => return again,
+        Some(again) if what_happened(&again).eq(what_happened(&what)) => return again,
         Some(again) => format!("it ended otherwise:\n{again}"),
         None => "it did not fail.".to_owned(),
     };
@@ -301,6 +303,11 @@ fn once_more(
          So the run depends on more than the seed, such as a static of the program or the order \
          of addresses. \"What differs\" in docs/simulation.md has a list."
     )
+}
+
+/// The lines of a failure that say what happened, and when.
+fn what_happened(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().take_while(|line| !failure::is_beside(line))
 }
 
 /// What a seed fails with on a fresh thread.
@@ -381,8 +388,12 @@ fn one(builder: &Builder, seed: u64, kept: Option<&Kept>, f: &SetUp<'_>) -> Opti
     CHECKED.set(true);
     let sim = builder.clone().seed(seed).build();
     sim.keep(kept.cloned());
-    let text = match panic::catch_unwind(AssertUnwindSafe(|| f(&sim))) {
-        Ok(None) if sim.is_new() => sim.try_run().err()?.to_string(),
+    // A closure of `Sim::after` is the test's, and may panic in the run.
+    let test = || match f(&sim) {
+        None if sim.is_new() => sim.try_run().err().map(|failure| failure.to_string()),
+        error => error,
+    };
+    let text = match panic::catch_unwind(AssertUnwindSafe(test)) {
         Ok(error) => error?,
         Err(payload) => match payload.downcast::<Failure>() {
             Ok(failure) => failure.to_string(),

@@ -149,7 +149,8 @@ impl Disk {
     }
 
     /// Writes a file that is durable at once, and the folders that it is in. What the host's
-    /// program has not synced stays so.
+    /// program has not synced stays so. But if the program has renamed something from or to one of
+    /// these names, that rename becomes durable as well.
     ///
     /// # Errors
     ///

@@ -2,7 +2,9 @@
 
 use std::{
     any::Any,
+    cell::RefCell,
     fmt::{self, Write as _},
+    panic::PanicHookInfo,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -18,8 +20,10 @@ use crate::plan::Drawn;
 pub struct Failure {
     pub(crate) seed: u64,
     pub(crate) elapsed: Duration,
-    pub(crate) host: Option<String>,
-    pub(crate) what: String,
+    pub(crate) host: Option<Box<str>>,
+    pub(crate) what: Box<str>,
+    /// Where the last panic was, if there was one.
+    pub(crate) place: Option<Box<str>>,
     /// A limit of steps was reached.
     pub(crate) is_of_steps: bool,
     /// The tasks of each host that are alive, one a line.
@@ -35,20 +39,41 @@ pub struct Failure {
 pub(crate) enum Kind {
     /// A limit of steps was reached. Such a run is long.
     Steps,
-    /// The host that failed, if it was one, and the first line of what it failed with, without
-    /// digits.
-    Words(Option<String>, String),
+    /// The host that failed, if it was one, the first line of what it failed with, without digits,
+    /// and where the last panic was.
+    Words(Option<Box<str>>, String, Option<Box<str>>),
+}
+
+thread_local! {
+    /// Where the last panic of this thread was.
+    static PANICKED_AT: RefCell<Option<Box<str>>> = const { RefCell::new(None) };
+}
+
+/// A hook of panics has this one.
+pub(crate) fn note_panic(info: &PanicHookInfo<'_>) {
+    // A panic while the place is written is none of a program.
+    let _ = PANICKED_AT.try_with(|place| {
+        if let Ok(mut place) = place.try_borrow_mut() {
+            *place = info.location().map(|place| place.to_string().into());
+        }
+    });
+}
+
+/// Where a failure is from that tells of a panic.
+pub(crate) fn panicked_at() -> Option<Box<str>> {
+    PANICKED_AT.with_borrow(Clone::clone)
 }
 
 impl Kind {
     /// Of what a test has found.
     pub(crate) fn of_test(what: &str) -> Self {
-        Self::words(None, what)
+        Self::words(None, what, panicked_at())
     }
 
-    fn words(host: Option<String>, what: &str) -> Self {
+    fn words(host: Option<Box<str>>, what: &str, place: Option<Box<str>>) -> Self {
         let line = what.lines().next().unwrap_or_default();
-        Self::Words(host, line.chars().filter(|c| !c.is_ascii_digit()).collect())
+        let line = line.chars().filter(|c| !c.is_ascii_digit()).collect();
+        Self::Words(host, line, place)
     }
 }
 
@@ -88,7 +113,7 @@ impl Failure {
         if self.is_of_steps {
             Kind::Steps
         } else {
-            Kind::words(self.host.clone(), &self.what)
+            Kind::words(self.host.clone(), &self.what, self.place.clone())
         }
     }
 
@@ -116,7 +141,7 @@ impl fmt::Display for Failure {
             self.what, self.elapsed
         )?;
         if !self.waits.is_empty() {
-            write!(f, "\nwhat is alive:\n{}", self.waits.trim_end())?;
+            write!(f, "\n{ALIVE}\n{}", self.waits.trim_end())?;
         }
         if !self.faults.is_empty() {
             write!(f, "\n{HEADING}\n{}", self.faults.trim_end())?;
@@ -138,6 +163,18 @@ impl std::error::Error for Failure {}
 
 /// Before the faults of a plan, in the text of a failure.
 pub(crate) const HEADING: &str = "faults of its plan:";
+
+/// Before the faults of a recorded run, and before its events.
+pub(crate) const FAULTS: &str = "the faults:";
+pub(crate) const EVENTS: &str = "the last events:";
+
+/// Before the tasks that are alive.
+const ALIVE: &str = "what is alive:";
+
+/// Whether a line of a failure begins what stands beside what happened.
+pub(crate) fn is_beside(line: &str) -> bool {
+    [HEADING, ALIVE, FAULTS, EVENTS].contains(&line) || line.starts_with("seed: ")
+}
 
 /// Tasks that are named for each host. The first ones are mostly enough.
 const NAMED_MAX: usize = 16;

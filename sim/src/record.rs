@@ -37,7 +37,7 @@ use ws_executor::{
 };
 
 use crate::{
-    failure::Recorded,
+    failure::{EVENTS, FAULTS, Recorded},
     kernel,
     network::{HostId, Network, Note, Way},
 };
@@ -285,7 +285,7 @@ impl fmt::Debug for Recording {
 impl fmt::Display for Recording {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.faults.is_empty() {
-            writeln!(f, "the faults:")?;
+            writeln!(f, "{FAULTS}")?;
         }
         let left_out = self.faults.len().saturating_sub(FAULTS_TOLD);
         if left_out > 0 {
@@ -294,7 +294,7 @@ impl fmt::Display for Recording {
         for note in &self.faults[left_out..] {
             writeln!(f, "{} {}", Seconds(note.at), note.text)?;
         }
-        writeln!(f, "the last events:")?;
+        writeln!(f, "{EVENTS}")?;
         for host in self.hosts.iter().take(HOSTS_TOLD) {
             writeln!(f, "  host {:?}", host.name)?;
             for (at, text) in host.last(TOLD) {

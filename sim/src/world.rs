@@ -172,11 +172,13 @@ impl World {
     /// A call of the host sleeps. In a `spawn_blocking` the call alone takes the time. Elsewhere it
     /// is the host: its clock goes on, and it takes no step until then.
     pub(crate) fn sleeps(&mut self, host: usize, until: u64) {
-        let now = self.now(host);
-        let now = match take_time(until.saturating_sub(now)) {
+        // The runtime of the host counts by the host's clock, which may drift.
+        let clock = &self.hosts[host].clock;
+        let shown = self.shown(host);
+        let now = match take_time(clock.shows(until).saturating_sub(shown)) {
             Some(taken) => {
                 // What the rest of the call sends leaves then. The next step sets it back.
-                let now = now.saturating_add(taken);
+                let now = clock.time_of(shown.saturating_add(taken));
                 self.net.set_busy(self.hosts[host].id, now);
                 now
             }

@@ -76,3 +76,35 @@ fn what_is_read_makes_room_for_more() {
     });
     sim.try_run().unwrap();
 }
+
+/// Fails if what was sent in the hold goes before what was under way when it began.
+#[test]
+fn what_was_under_way_comes_before_what_was_sent_in_a_hold() {
+    let sim = Sim::new(1);
+    sim.set_default_link(Link {
+        latency: Latency::Constant(5_000_000),
+        ..Link::default()
+    });
+    sim.host("a", || async {
+        let socket = UdpSocket::bind("0.0.0.0:1").await?;
+        for number in 0..6 {
+            sleep(millis(2)).await;
+            socket.send_to(&[number], "b:1").await?;
+        }
+        io::Result::Ok(())
+    });
+    sim.client("b", async {
+        let socket = UdpSocket::bind("0.0.0.0:1").await?;
+        let mut came = Vec::new();
+        for _ in 0..6 {
+            let mut byte = [0];
+            socket.recv_from(&mut byte).await?;
+            came.extend(byte);
+        }
+        assert_eq!(came, [0, 1, 2, 3, 4, 5]);
+        io::Result::Ok(())
+    });
+    sim.after(millis(7), |sim| sim.hold(["a"], ["b"]));
+    sim.after(millis(50), |sim| sim.release(["a"], ["b"]));
+    sim.try_run().unwrap();
+}

@@ -294,3 +294,58 @@ fn the_same_seed_is_the_same_run() {
         assert_ne!(first.1, run(seed + 2).1);
     }
 }
+
+/// Fails if two asserts of one kind count as the same failure.
+#[test]
+fn the_smallest_plan_fails_at_the_same_place() {
+    let text = text_of_panic(|| {
+        ws_sim::check(0..1, |sim| {
+            let starts = Rc::new(Cell::new(0));
+            let counts = starts.clone();
+            sim.host("n1", move || {
+                counts.set(counts.get() + 1);
+                pending::<()>()
+            });
+            sim.client("client", async move {
+                for _ in 0..100 {
+                    sleep(SECOND / 3).await;
+                    assert_eq!(starts.get(), 1);
+                }
+                assert_eq!(2 + 2, 5);
+            });
+            let crashes = Plan::new().every(SECOND).only([FaultKind::Crash]);
+            sim.faults(crashes);
+        });
+    });
+    assert!(text.contains("left: 2\n right: 1"), "{text}");
+    assert!(text.contains("1 made it fail"), "{text}");
+}
+
+/// Fails if the closure's panic is caught outside of the run.
+#[test]
+fn what_a_planned_closure_finds_is_told_with_the_run() {
+    let text = text_of_panic(|| {
+        ws_sim::check(0..1, |sim| {
+            let starts = Rc::new(Cell::new(0));
+            let counts = starts.clone();
+            sim.host("n1", move || {
+                counts.set(counts.get() + 1);
+                pending::<()>()
+            });
+            sim.client("client", async { sleep(SECOND * 40).await });
+            sim.after(SECOND * 35, move |_| {
+                assert!(starts.get() < 2, "n1 has begun again")
+            });
+            let crashes = Plan::new().every(SECOND).only([FaultKind::Crash]);
+            sim.faults(crashes);
+        });
+    });
+    for part in [
+        "n1 has begun again",
+        "faults of its plan:",
+        "the last events:",
+        "1 made it fail",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}

@@ -3,10 +3,14 @@
 #![cfg(target_os = "linux")]
 
 use std::{
+    cell::RefCell,
+    collections::HashMap,
     env, fs, io,
     panic::{AssertUnwindSafe, catch_unwind},
     process::Command,
+    rc::Rc,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
+    thread,
     time::Duration,
 };
 
@@ -388,4 +392,45 @@ fn what_is_done_to_a_disk_is_told() {
         told.windows(wanted.len()).any(|all| all == wanted),
         "{text}"
     );
+}
+
+/// Fails if it is enough that the first line is the same.
+#[test]
+fn a_second_run_that_ends_later_is_told() {
+    static RUNS: AtomicU64 = AtomicU64::new(0);
+    let text = text_of_panic(|| {
+        ws_sim::check(0..1, |sim| {
+            sim.client("client", async {
+                let run = RUNS.fetch_add(1, Relaxed);
+                sleep(Duration::from_secs(1 + run)).await;
+                assert_eq!(run, 1000);
+            });
+        });
+    });
+    assert!(text.contains("it ended otherwise"), "{text}");
+}
+
+/// Fails if the recorder draws keys for hash maps of its own from those of the thread.
+#[test]
+fn the_hash_maps_of_a_program_are_the_same_if_it_is_recorded() {
+    let order = |recording| {
+        let sim = Sim::builder().seed(3).recording(recording).build();
+        sim.host("host", std::future::pending::<()>);
+        let order = Rc::new(RefCell::new(Vec::new()));
+        let told = order.clone();
+        sim.client("client", async move {
+            sleep(Duration::from_secs(3)).await;
+            let map: HashMap<u32, ()> = (0..30).map(|n| (n, ())).collect();
+            told.borrow_mut().extend(map.into_keys());
+        });
+        sim.after(Duration::from_secs(1), |sim| {
+            sim.crash("host");
+            sim.restart("host");
+        });
+        sim.after(Duration::from_secs(2), |sim| drop(sim.recording()));
+        sim.try_run().unwrap();
+        order.take()
+    };
+    let fresh = |recording| thread::spawn(move || order(recording)).join().unwrap();
+    assert_eq!(fresh(true), fresh(false));
 }

@@ -272,3 +272,30 @@ fn a_host_starts_no_process() {
             .success()
     );
 }
+
+/// Fails if a handler is gone with its last listener.
+#[test]
+fn a_second_interrupt_spares_a_program_that_listened_for_one() {
+    let sim = Sim::new(1);
+    sim.client("once", async {
+        ws::signal::ctrl_c().await.unwrap();
+        sleep(2 * SECOND).await;
+    });
+    for second in [1, 2] {
+        let number = SignalKind::interrupt().as_raw();
+        sim.after(second * SECOND, move |sim| sim.signal("once", number));
+    }
+    sim.try_run().unwrap();
+    assert_eq!(sim.elapsed(), 3 * SECOND);
+}
+
+/// A program in Rust ignores it.
+#[test]
+fn a_broken_pipe_ends_no_program() {
+    let sim = Sim::new(1);
+    sim.client("client", async { sleep(2 * SECOND).await });
+    sim.after(SECOND, |sim| {
+        sim.signal("client", SignalKind::pipe().as_raw());
+    });
+    sim.try_run().unwrap();
+}

@@ -204,3 +204,24 @@ fn blocks_for_ever_if_it_is_told_to() {
         sim.try_run().unwrap();
     }
 }
+
+/// Fails if the runtime of the host counts the time of the call by another clock than the host.
+#[test]
+fn a_blocking_call_takes_its_time_by_the_clock_of_its_host() {
+    for ppm in [1_000_000, -500_000] {
+        let sim = Sim::new(1);
+        sim.drift("host", ppm);
+        sim.client("host", async {
+            let begin = Instant::now();
+            let inside = ws::spawn_blocking(|| {
+                thread::sleep(100 * SECOND);
+                Instant::now()
+            });
+            let inside = inside.await.unwrap();
+            assert_eq!(inside - begin, 100 * SECOND);
+            let after = begin.elapsed() - 100 * SECOND;
+            assert!(after < Duration::from_micros(1), "{after:?}");
+        });
+        sim.try_run().unwrap();
+    }
+}

@@ -1,14 +1,13 @@
 //! What a recording tells, and how a record becomes that.
 
 use std::{
-    collections::HashMap,
     fmt, io,
     panic::Location,
     str::FromStr,
     time::{Duration, SystemTime},
 };
 
-use super::{log, names, perfetto, ticks::Scale};
+use super::{log, map::Map, names, perfetto, ticks::Scale};
 use crate::cell::{Header, Id};
 
 /// How much of what the scheduler does is recorded.
@@ -387,7 +386,7 @@ pub struct Recording {
     pub began: SystemTime,
     /// The tasks that were alive when it was taken. And those with a name that had ended, if one of
     /// their polls was recorded, at [`Level::Full`]; their names are cut at 240 bytes.
-    pub tasks: HashMap<Id, RecordedTask>,
+    pub tasks: Map<Id, RecordedTask>,
 }
 
 impl Recording {

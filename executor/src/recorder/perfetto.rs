@@ -59,11 +59,7 @@ pub(crate) use self::hosts::Hosts;
 pub use self::hosts::{Arrow, Host, Moment};
 pub(crate) use self::packets::{Known, Process, program};
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    io, iter,
-    time::Duration,
-};
+use std::{collections::BTreeMap, io, iter, time::Duration};
 
 use self::{
     packets::{Entry, Flow, Name, Packets, Track, Type},
@@ -72,6 +68,7 @@ use self::{
 use super::{
     kinds::{Event, EventKind, Recording},
     log,
+    map::Map,
 };
 use crate::cell::Id;
 
@@ -121,7 +118,7 @@ pub(crate) struct Writer<'a, W> {
     flows: u64,
     spans: Recent<Option<Id>, Spans>,
     /// Whether a long poll is open on a P, and when that begins or the last one there ended.
-    long: HashMap<usize, (bool, Duration)>,
+    long: Map<usize, (bool, Duration)>,
     /// Blocking calls that are open on all tracks.
     blocked: u64,
 }
@@ -151,7 +148,7 @@ impl<'a, W: io::Write> Writer<'a, W> {
             arrows: Recent::default(),
             flows: 0,
             spans: Recent::default(),
-            long: HashMap::new(),
+            long: Map::default(),
             blocked: 0,
         })
     }

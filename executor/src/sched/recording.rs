@@ -1,13 +1,11 @@
 //! What the recorder is told of workers and of the runtime, and what it tells. See `recorder.rs`.
 
-use std::collections::HashMap;
-
 use super::{Shared, Worker, inject::newest_id, processor::Peer};
 use crate::{
     cell::{Header, Id, Outcome, Task},
     recorder::{
-        Event, EventKind, Level, Merged, NewEvents, RecordedTask, Recorder, Recording, Subject,
-        began, log::Line,
+        Event, EventKind, Level, Map, Merged, NewEvents, RecordedTask, Recorder, Recording,
+        Subject, began, log::Line,
     },
 };
 
@@ -174,8 +172,8 @@ impl Shared {
     }
 
     /// The tasks that are alive, by their numbers.
-    pub(super) fn recorded_tasks(&self) -> HashMap<Id, RecordedTask> {
-        let mut tasks = HashMap::new();
+    pub(super) fn recorded_tasks(&self) -> Map<Id, RecordedTask> {
+        let mut tasks = Map::default();
         self.for_each_live(|task| {
             let header = task.header();
             let known = RecordedTask {

@@ -12,7 +12,7 @@
 //! A cut path loses what is sent, and what arrives while it is cut. A held path keeps both until it
 //! is released. Within a host there is no link: a packet takes [`LOOPBACK`].
 
-use std::net::SocketAddr;
+use std::{collections::VecDeque, net::SocketAddr};
 
 use super::{
     HostId, Network,
@@ -163,7 +163,10 @@ pub(crate) struct Path {
     link: Option<Link>,
     cut: bool,
     held: bool,
-    waiting: Vec<Packet>,
+    /// What a hold keeps: first what was under way when it began, then what was sent since.
+    waiting: VecDeque<Packet>,
+    /// How many of these were under way.
+    under_way: usize,
     /// The last packet has left the link's queue at this time.
     busy_until: u64,
     /// The last packet that keeps the order arrives at this time.
@@ -232,13 +235,14 @@ impl Network {
         self.each_path(from, to, |path| path.held = true);
     }
 
-    /// Lets the packets go that a hold has kept, in the order in which they came to it. Each then
-    /// takes the time of its link.
+    /// Lets the packets go that a hold has kept: first those that were under way when it began, in
+    /// the order in which they would have arrived, then those that were sent in it. Each then takes
+    /// the time of its link.
     pub fn release(&mut self, from: &[HostId], to: &[HostId]) {
         for &a in from {
             for &b in to {
                 let path = self.path(a, b);
-                path.held = false;
+                (path.held, path.under_way) = (false, 0);
                 for packet in std::mem::take(&mut path.waiting) {
                     self.travel(a, b, packet);
                 }
@@ -311,7 +315,7 @@ impl Network {
             return None;
         }
         if path.held {
-            path.waiting.push(packet);
+            path.waiting.push_back(packet);
             return None;
         }
         let (link, rng) = (path.link.unwrap_or(self.default_link), &mut self.rng);
@@ -354,7 +358,9 @@ impl Network {
                 return self.log_lost(from, &packet, CUT);
             }
             if path.held {
-                path.waiting.push(packet);
+                // It was sent before what was sent in the hold.
+                path.waiting.insert(path.under_way, packet);
+                path.under_way += 1;
                 return;
             }
         }

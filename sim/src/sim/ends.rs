@@ -5,7 +5,8 @@
 //! same moment, or by a signal. So what it has ended with is noted when its machine ends, and so
 //! are the panics of its destructors ([`Sim::note_last`]).
 //!
-//! *Invariant*: no panic of a program or of a task that nobody joins is lost.
+//! *Invariant*: no panic of a program is lost, and none of a task whose handle was gone by then. A
+//! handle that is there gives the panic to its join, or hides it.
 
 use std::{
     cell::RefCell,
@@ -22,7 +23,7 @@ use ws_executor::{runtime::TaskDump, sim::Machine, task::Builder as Task};
 use super::Sim;
 use crate::{
     Failure,
-    failure::{in_words, tasks},
+    failure::{in_words, panicked_at, tasks},
     program::Program,
     world::as_host,
 };
@@ -212,8 +213,9 @@ impl Sim {
         Failure {
             seed: self.seed(),
             elapsed: self.elapsed(),
-            host: host.map(|host| hosts[host].name.clone()),
-            what: what.to_owned(),
+            host: host.map(|host| hosts[host].name.as_str().into()),
+            what: what.into(),
+            place: panicked_at(),
             is_of_steps: false,
             waits: waits.into(),
             faults: self.faults_so_far().into(),

@@ -1,7 +1,8 @@
 //! Signals that a host gets.
 //!
-//! A listener of `ws::signal` in a host is one of that host's runtime. If none listens for a
-//! signal, the system's default happens: the process ends, stands still, goes on, or nothing.
+//! A listener of `ws::signal` in a host is one of that host's runtime. If none has ever listened
+//! for a signal, the system's default happens: the process ends, stands still, goes on, or nothing.
+//! A handler that a listener has set stays until the process ends.
 //!
 //! A process that ends is not a host that crashes. The kernel stays: it sends what is in the send
 //! buffers, then the end of each stream, and refuses new connections. What was written to files
@@ -11,8 +12,8 @@
 use super::{Sim, faults::Command};
 use crate::world::as_host;
 
-/// What Linux ignores if nobody listens for it.
-const IGNORED: [i32; 3] = [libc::SIGCHLD, libc::SIGURG, libc::SIGWINCH];
+/// What Linux ignores if nobody listens for it, and `SIGPIPE`, which programs in Rust ignore.
+const IGNORED: [i32; 4] = [libc::SIGCHLD, libc::SIGURG, libc::SIGWINCH, libc::SIGPIPE];
 
 /// What lets a process stand still if nobody listens for it.
 const STOPS: [i32; 4] = [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
@@ -24,10 +25,10 @@ impl Sim {
     /// Sends a signal to a host, by its number: `ws::signal` of that host hears of it, and no other
     /// host does.
     ///
-    /// If nothing there listens for it, what Linux does happens: `SIGTERM`, `SIGINT` and most
-    /// others end the program, and so does `SIGKILL` always. The host's sockets are closed then, so
-    /// its peers see the end of their connections, unlike after a [`crash`](Self::crash). New
-    /// connections are refused, and files have what was written, and are closed. A
+    /// If nothing there has ever listened for it, what Linux does happens: `SIGTERM`, `SIGINT` and
+    /// most others end the program, and so does `SIGKILL` always. The host's sockets are closed
+    /// then, so its peers see the end of their connections, unlike after a [`crash`](Self::crash).
+    /// New connections are refused, and files have what was written, and are closed. A
     /// [`restart`](Self::restart) starts it again. A paused host hears of it when it goes on, but
     /// for `SIGKILL`. `SIGSTOP` and its like are a [`pause`](Self::pause), and `SIGCONT` is a
     /// [`resume`](Self::resume).

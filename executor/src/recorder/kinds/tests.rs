@@ -32,7 +32,7 @@ fn an_event_is_a_line() {
         overwritten: 2,
         whole_since: Duration::ZERO,
         began: SystemTime::UNIX_EPOCH,
-        tasks: HashMap::new(),
+        tasks: Map::default(),
     };
     let lines = format!("2 older events were overwritten\n{line}\n");
     assert_eq!(recording.to_string(), lines);

@@ -14,12 +14,12 @@
 //! of the host would be drawn inside of it.
 
 use std::{
-    collections::HashMap,
     io,
     time::{Duration, SystemTime},
 };
 
 use super::{
+    super::map::Map,
     Known, Process, Recording, Writer,
     packets::{self, Entry, Flow, Name, Packets, Track, Type},
 };
@@ -115,7 +115,7 @@ impl<W: io::Write> Hosts<W> {
     ) -> io::Result<()> {
         let known = Known {
             began: self.began,
-            tasks: &HashMap::new(),
+            tasks: &Map::default(),
             process: host.process(Duration::ZERO),
         };
         let mut packets = Packets::new(known, &mut self.out)?;

@@ -9,13 +9,12 @@
 //! described once more, and [`Packets`] need not know all that it has described.
 
 use std::{
-    collections::HashMap,
     io,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use super::{
-    super::{kinds::RecordedTask, protobuf::Message},
+    super::{kinds::RecordedTask, map::Map, protobuf::Message},
     recent::Recent,
 };
 use crate::cell::Id;
@@ -208,7 +207,7 @@ pub(crate) struct Known<'a> {
     /// When the runtime was built, by the clock on the wall.
     pub(crate) began: SystemTime,
     /// The tasks that are alive.
-    pub(crate) tasks: &'a HashMap<Id, RecordedTask>,
+    pub(crate) tasks: &'a Map<Id, RecordedTask>,
     pub(crate) process: Process<'a>,
 }
 
@@ -256,7 +255,7 @@ pub(super) struct Packets<'a, W> {
     out: W,
     packet: Message,
     /// By [`Text`].
-    texts: [HashMap<String, u64>; 3],
+    texts: [Map<String, u64>; 3],
     /// The tracks that were described lately.
     described: Recent<Track, ()>,
     /// Tasks with a name that are not alive, until their end is written.
@@ -523,7 +522,7 @@ mod tests {
     fn what_the_program_makes_is_not_kept() {
         let known = Known {
             began: UNIX_EPOCH,
-            tasks: &HashMap::new(),
+            tasks: &Map::default(),
             process: Process::THIS,
         };
         let mut bytes = Vec::new();
@@ -545,7 +544,7 @@ mod tests {
                 packets.event(&entry).unwrap();
             }
         }
-        let kept = packets.texts.each_ref().map(HashMap::len);
+        let kept = packets.texts.each_ref().map(Map::len);
         assert_eq!(kept, [1, 1, 1]);
         let count = |text: &str| {
             let windows = bytes.windows(text.len());

@@ -1,6 +1,8 @@
 //! A map that forgets.
 
-use std::{collections::HashMap, hash::Hash, mem};
+use std::{hash::Hash, mem};
+
+use super::super::map::Map;
 
 /// A map of the newest entries. It has some [`KEPT`] of them at least, and at most twice as
 /// many.
@@ -8,8 +10,8 @@ use std::{collections::HashMap, hash::Hash, mem};
 /// New entries go into `young`. If that is full, it becomes `old`, and what was old is forgotten.
 #[derive(Debug)]
 pub(super) struct Recent<K, V> {
-    young: HashMap<K, V>,
-    old: HashMap<K, V>,
+    young: Map<K, V>,
+    old: Map<K, V>,
 }
 
 /// Guessed: more tasks than wait in the queues of a busy program. Some megabytes.
@@ -18,8 +20,8 @@ pub(super) const KEPT: usize = 1 << 16;
 impl<K, V> Default for Recent<K, V> {
     fn default() -> Self {
         Self {
-            young: HashMap::new(),
-            old: HashMap::new(),
+            young: Map::default(),
+            old: Map::default(),
         }
     }
 }
