@@ -332,7 +332,7 @@ unsafe fn address(at: *const libc::sockaddr) -> SocketAddr {
     }
 }
 
-/// What `getaddrinfo` finds: addresses with ports, and the canonical name.
+/// What `getaddrinfo` finds: addresses with ports, and the canonical name. No text is no node.
 fn look(node: &str, service: &str, hints: (c_int, c_int)) -> Found {
     let (node, service) = (CString::new(node).unwrap(), CString::new(service).unwrap());
     // SAFETY: it is plain data; the texts end with NUL; the list is read before it is freed.
@@ -341,7 +341,11 @@ fn look(node: &str, service: &str, hints: (c_int, c_int)) -> Found {
         (asks.ai_family, asks.ai_flags) = hints;
         asks.ai_socktype = libc::SOCK_STREAM;
         let mut list = ptr::null_mut();
-        match libc::getaddrinfo(node.as_ptr(), service.as_ptr(), &asks, &mut list) {
+        let node = match node.is_empty() {
+            true => ptr::null(),
+            false => node.as_ptr(),
+        };
+        match libc::getaddrinfo(node, service.as_ptr(), &asks, &mut list) {
             0 => {}
             error => return Err(error),
         }
@@ -373,6 +377,9 @@ fn names_of_services_and_hosts() {
         let name = (libc::AF_INET, libc::AI_CANONNAME);
         say(seen, "name", look("127.0.0.1", "80", name));
         say(seen, "family", look("127.0.0.1", "80", (12_345, 0)));
+        let passive = (libc::AF_INET, libc::AI_PASSIVE);
+        say(seen, "to listen", look("", "80", passive));
+        say(seen, "to connect", look("", "80", any));
     });
 }
 

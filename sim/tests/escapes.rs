@@ -8,7 +8,7 @@
 use std::{
     ffi::{CStr, CString},
     fs, io,
-    os::unix::ffi::OsStrExt,
+    os::unix::{ffi::OsStrExt, fs::PermissionsExt},
     path::{Path, PathBuf},
     ptr,
     sync::mpsc,
@@ -360,4 +360,57 @@ fn the_space_of_a_disk_is_that_of_the_host() {
             assert_eq!(libc::close(fd), 0);
         }
     });
+}
+
+#[test]
+fn new_files_and_folders_have_the_rights_and_flags_that_they_are_to_have() {
+    Machine::new("rights").is_left_alone(|at| {
+        fs::create_dir_all(at).unwrap();
+        let mode = |path: &CStr| {
+            let path = Path::new(std::ffi::OsStr::from_bytes(path.to_bytes()));
+            fs::metadata(path).unwrap().permissions().mode() & 0o777
+        };
+        // SAFETY: the texts end with NUL, and the templates may be written.
+        unsafe {
+            let template = || c(at.join("tXXXXXX")).into_raw();
+            let [folder, file] = [template(), template()];
+            made(libc::mkdtemp(folder)).unwrap();
+            assert_eq!(mode(CStr::from_ptr(folder)), 0o700);
+            let fd = cvt(libc::mkostemp(file, libc::O_APPEND | libc::O_CLOEXEC)).unwrap();
+            assert_eq!(mode(CStr::from_ptr(file)), 0o600);
+            assert_ne!(libc::fcntl(fd, libc::F_GETFL) & libc::O_APPEND, 0);
+            assert_eq!(libc::fcntl(fd, libc::F_GETFD), libc::FD_CLOEXEC);
+            for (how, flag) in [(c"r", 0), (c"re", libc::FD_CLOEXEC)] {
+                let stream = libc::fopen(file, how.as_ptr());
+                assert_eq!(libc::fcntl(libc::fileno(stream), libc::F_GETFD), flag);
+                assert_eq!(libc::fclose(stream), 0);
+            }
+            drop([folder, file].map(|text| CString::from_raw(text)));
+        }
+    });
+}
+
+#[test]
+fn what_is_free_on_a_disk_is_free_for_the_host() {
+    let sim = Sim::new(1);
+    sim.client("host", async {
+        fs::write("file", [1; 50_000]).unwrap();
+        // SAFETY: plain data, and the path ends with NUL.
+        unsafe {
+            let mut space: libc::statvfs = std::mem::zeroed();
+            assert_eq!(libc::statvfs(c".".as_ptr(), &raw mut space), 0);
+            assert_eq!(
+                (space.f_bavail, space.f_favail),
+                (space.f_bfree, space.f_ffree)
+            );
+            let mut other: libc::statfs = std::mem::zeroed();
+            assert_eq!(libc::statfs(c".".as_ptr(), &raw mut other), 0);
+            assert_eq!(
+                (other.f_bavail, other.f_bfree),
+                (space.f_bfree, space.f_bfree)
+            );
+            assert!(space.f_bfree < space.f_blocks);
+        }
+    });
+    sim.try_run().unwrap();
 }

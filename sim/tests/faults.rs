@@ -1,5 +1,8 @@
 //! What links and hosts can do to packets: each fault does what its documentation says.
 
+#[path = "faults/connections.rs"]
+mod connections;
+
 use std::net::SocketAddr;
 
 use ws_sim::network::{HostId, KeepAlive, Latency, Link, Network, Ready, SocketId};
@@ -480,4 +483,94 @@ fn a_host_twice_says_what_to_do() {
         "{loopback}"
     );
     net.add_host("c", &["10.0.0.7".parse().unwrap()]).unwrap();
+}
+
+#[test]
+fn a_datagram_is_lost_with_any_of_its_fragments() {
+    let (mut net, a, b) = two_hosts();
+    let link = Link {
+        loss_ppm: 200_000,
+        ..Link::default()
+    };
+    net.set_link(a, b, link);
+    let (from, to) = datagrams(&mut net, a, b);
+    let mut came = 0;
+    for _ in 0..1_000 {
+        net.send_to(from, &[0; 5_000], at("10.0.0.2:53")).unwrap();
+        run(&mut net, MILLISECOND);
+        came += u32::from(net.recv(to, &mut [0; 5_000]).is_ok());
+    }
+    // It has four, and 0.8 to the fourth is 0.41.
+    assert!((340..480).contains(&came), "{came}");
+}
+
+#[test]
+fn what_is_under_way_when_a_partition_begins_is_lost() {
+    let (mut net, a, b) = two_hosts();
+    let (from, to) = datagrams(&mut net, a, b);
+    net.send_to(from, b"lost", at("10.0.0.2:53")).unwrap();
+    run(&mut net, 50_000);
+    net.partition(&[a], &[b]);
+    run(&mut net, SECOND);
+    net.heal();
+    run(&mut net, SECOND);
+    assert_eq!(number(net.recv(to, &mut [0; 4])), libc::EAGAIN);
+}
+
+#[test]
+fn a_peer_of_any_port_is_one_of_its_address() {
+    let (mut net, a, b) = two_hosts();
+    let c = net.add_host("c", &["10.0.0.3".parse().unwrap()]).unwrap();
+    let socket = net.udp_socket(b, false);
+    net.bind(socket, at("10.0.0.2:53")).unwrap();
+    net.connect(socket, at("10.0.0.1:0")).unwrap();
+    for (host, byte) in [(c, b"c"), (a, b"a")] {
+        let from = net.udp_socket(host, false);
+        net.send_to(from, byte, at("10.0.0.2:53")).unwrap();
+    }
+    run(&mut net, SECOND);
+    let mut byte = [0];
+    assert_eq!(net.recv(socket, &mut byte).unwrap(), 1);
+    assert_eq!(&byte, b"a");
+    assert_eq!(number(net.recv(socket, &mut byte)), libc::EAGAIN);
+}
+
+#[test]
+fn jitter_is_any_time_up_to_what_is_told() {
+    let (mut net, a, b) = two_hosts();
+    let link = Link {
+        jitter: MILLISECOND,
+        ..Link::default()
+    };
+    net.set_link(a, b, link);
+    let (from, to) = datagrams(&mut net, a, b);
+    let mut times = Vec::new();
+    for _ in 0..200 {
+        let sent = net.now();
+        net.send_to(from, b"x", at("10.0.0.2:53")).unwrap();
+        times.push(wait(&mut net, to, Ready::READABLE) - sent - 100_000);
+        net.recv(to, &mut [0; 1]).unwrap();
+    }
+    let (least, most) = (times.iter().min().unwrap(), times.iter().max().unwrap());
+    assert!(*least < MILLISECOND / 20, "{least}");
+    assert!(
+        (MILLISECOND * 19 / 20..=MILLISECOND).contains(most),
+        "{most}"
+    );
+}
+
+#[test]
+fn a_receive_queue_has_the_size_that_it_is_told() {
+    let (mut net, a, b) = two_hosts();
+    let (from, to) = datagrams(&mut net, a, b);
+    // Linux doubles it. A datagram is charged with some more bytes than it has.
+    net.set_receive_buffer_size(to, 10_000).unwrap();
+    for _ in 0..100 {
+        net.send_to(from, &[0; 232], at("10.0.0.2:53")).unwrap();
+    }
+    run(&mut net, SECOND);
+    let count = (0..100)
+        .filter(|_| net.recv(to, &mut [0; 232]).is_ok())
+        .count();
+    assert_eq!(count, 20);
 }

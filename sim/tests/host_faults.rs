@@ -567,3 +567,22 @@ fn a_clock_cannot_go_back() {
     let text = *refused.unwrap_err().downcast::<String>().unwrap();
     assert!(text.ends_with("give a number from -999999 on"), "{text}");
 }
+
+#[test]
+fn a_host_that_stands_still_runs_after_its_restart() {
+    let starts = Rc::new(Cell::new(0));
+    let counts = starts.clone();
+    let sim = Sim::new(1);
+    sim.host("server", move || {
+        let counts = counts.clone();
+        async move {
+            sleep(secs(1)).await;
+            counts.set(counts.get() + 1);
+        }
+    });
+    sim.client("client", async { sleep(secs(9)).await });
+    sim.after(secs(2), |sim| sim.pause("server"));
+    sim.after(secs(3), |sim| sim.restart("server"));
+    sim.try_run().unwrap();
+    assert_eq!(starts.get(), 2);
+}

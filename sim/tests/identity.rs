@@ -241,3 +241,82 @@ fn a_name_that_nobody_can_find_is_refused() {
     let again = AssertUnwindSafe(|| sim.host("SERVER", std::future::pending::<()>));
     assert!(catch_unwind(again).is_err());
 }
+
+#[test]
+fn a_name_fits_if_there_is_room_for_it_and_its_nul() {
+    in_second_host(|| {
+        let mut text = [1; 4];
+        // SAFETY: there is room for so many bytes.
+        assert_eq!(unsafe { libc::gethostname(text.as_mut_ptr(), 3) }, 0);
+        assert_eq!(text, [b'n', b'2', 0, 1].map(|byte| byte as libc::c_char));
+    });
+}
+
+#[test]
+fn a_host_is_a_group_of_processes_of_its_own() {
+    in_second_host(|| {
+        let own = std::process::id() as libc::pid_t;
+        // SAFETY: these take no pointers.
+        unsafe {
+            for process in [own, -own, 0, -1] {
+                assert_eq!(libc::kill(process, 0), 0, "{process}");
+            }
+            assert_eq!(libc::killpg(own, 0), 0);
+            assert_eq!(libc::kill(-own - 1, 0), -1);
+        }
+    });
+}
+
+#[test]
+fn interfaces_have_flags_and_masks() {
+    in_second_host(|| {
+        let mut seen = Vec::new();
+        // SAFETY: the list is read until its end, and freed once. Each address has its mask.
+        unsafe {
+            let mut list = ptr::null_mut();
+            assert_eq!(libc::getifaddrs(&mut list), 0);
+            let mut next = list;
+            while let Some(one) = next.as_ref() {
+                let is_loop = one.ifa_flags & libc::IFF_LOOPBACK as u32 != 0;
+                let mask = if c_int((*one.ifa_addr).sa_family) == libc::AF_INET {
+                    let mask = &*one.ifa_netmask.cast::<libc::sockaddr_in>();
+                    u32::from_be(mask.sin_addr.s_addr).count_ones()
+                } else {
+                    let mask = &*one.ifa_netmask.cast::<libc::sockaddr_in6>();
+                    u128::from_be_bytes(mask.sin6_addr.s6_addr).count_ones()
+                };
+                seen.push((is_loop, mask));
+                next = one.ifa_next;
+            }
+            libc::freeifaddrs(list);
+        }
+        assert_eq!(seen, [(true, 8), (true, 128), (false, 8), (false, 8)]);
+    });
+}
+
+#[test]
+fn a_text_without_room_for_its_nul_is_not_written() {
+    in_second_host(|| {
+        let ask = |room: libc::socklen_t, port_room: libc::socklen_t| {
+            let (mut text, mut port) = ([1; 8], [1; 8]);
+            // SAFETY: the address is one, and there is room for so many bytes.
+            let answer = unsafe {
+                let mut addr: libc::sockaddr_in = mem::zeroed();
+                addr.sin_family = libc::AF_INET as libc::sa_family_t;
+                addr.sin_port = 4_567_u16.to_be();
+                addr.sin_addr.s_addr = u32::from(Ipv4Addr::new(10, 0, 0, 1)).to_be();
+                let len = mem::size_of_val(&addr) as libc::socklen_t;
+                let at = (&raw const addr).cast();
+                let (text, port) = (text.as_mut_ptr(), port.as_mut_ptr());
+                libc::getnameinfo(at, len, text, room, port, port_room, 0)
+            };
+            let bytes = |text: [libc::c_char; 8]| text.map(|one| one as u8);
+            (answer, bytes(text), bytes(port))
+        };
+        let (kept, full) = ([1; 8], libc::EAI_OVERFLOW);
+        assert_eq!(ask(6, 8), (full, kept, kept));
+        let (name, port) = (*b"Server\0\x01", *b"4567\0\x01\x01\x01");
+        assert_eq!(ask(7, 4), (full, name, kept));
+        assert_eq!(ask(7, 5), (0, name, port));
+    });
+}

@@ -471,3 +471,47 @@ fn the_clocks_of_c_are_those_of_rust() {
     assert_eq!(drawn(1), drawn(1));
     assert_ne!(drawn(1), drawn(2));
 }
+
+#[test]
+fn a_mask_without_room_for_all_cpus_and_too_many_random_bytes_are_refused() {
+    let error = || std::io::Error::last_os_error().raw_os_error();
+    let sim = Sim::builder().workers(70).build();
+    sim.client("client", async move {
+        let mut mask = [0_u64; 2];
+        let mut get = |size| {
+            // SAFETY: there is room for 16 bytes.
+            let got = unsafe { libc::sched_getaffinity(0, size, mask.as_mut_ptr().cast()) };
+            (got, mask)
+        };
+        assert_eq!(get(8), (-1, [0; 2]));
+        assert_eq!(error(), Some(libc::EINVAL));
+        assert_eq!(get(16), (0, [u64::MAX, 0x3f]));
+        let mut bytes = [0_u8; 257];
+        // SAFETY: there is room for so many bytes.
+        let mut draw = |len| unsafe { libc::getentropy(bytes.as_mut_ptr().cast(), len) };
+        assert_eq!((draw(256), draw(257)), (0, -1));
+        assert_eq!(error(), Some(libc::EIO));
+    });
+    sim.try_run().unwrap();
+}
+
+#[test]
+fn loads_are_three_and_atomic_time_is_the_calendar() {
+    let sim = Sim::new(1);
+    sim.client("client", async {
+        let mut loads = [7.0; 5];
+        // SAFETY: there is room for so many.
+        let told = unsafe { libc::getloadavg(loads.as_mut_ptr(), 5) };
+        assert_eq!((told, loads), (3, [0.0, 0.0, 0.0, 7.0, 7.0]));
+        let shown = [libc::CLOCK_TAI, libc::CLOCK_REALTIME].map(|clock| {
+            // SAFETY: plain data, which the call writes.
+            unsafe {
+                let mut now: libc::timespec = std::mem::zeroed();
+                assert_eq!(libc::clock_gettime(clock, &raw mut now), 0);
+                (now.tv_sec, now.tv_nsec)
+            }
+        });
+        assert_eq!(shown[0], shown[1]);
+    });
+    sim.try_run().unwrap();
+}

@@ -299,3 +299,47 @@ fn a_broken_pipe_ends_no_program() {
     });
     sim.try_run().unwrap();
 }
+
+/// How many rounds of a second a host does of ten, if it gets a signal after some of them.
+fn rounds_with(signal: i32) -> (u32, bool) {
+    let rounds = Rc::new(Cell::new(0));
+    let counts = rounds.clone();
+    let sim = Sim::new(1);
+    sim.host("host", move || {
+        let counts = counts.clone();
+        async move {
+            loop {
+                sleep(SECOND).await;
+                counts.set(counts.get() + 1);
+            }
+        }
+    });
+    sim.client("client", async { sleep(10 * SECOND).await });
+    sim.after(3 * SECOND + SECOND / 2, move |sim| {
+        sim.signal("host", signal)
+    });
+    let before = rounds.clone();
+    let goes_on = Rc::new(Cell::new(false));
+    let went = goes_on.clone();
+    sim.after(7 * SECOND + SECOND / 2, move |sim| {
+        went.set(before.get() > 3);
+        sim.signal("host", libc::SIGCONT);
+    });
+    sim.try_run().unwrap();
+    (rounds.get(), goes_on.get())
+}
+
+#[test]
+fn signals_that_nobody_listens_for_stop_end_or_do_nothing() {
+    for stops in [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU] {
+        let (rounds, goes_on) = rounds_with(stops);
+        assert!(!goes_on && (4..9).contains(&rounds), "{stops}: {rounds}");
+    }
+    for ignored in [libc::SIGCHLD, libc::SIGURG, libc::SIGWINCH, libc::SIGCONT] {
+        let (rounds, goes_on) = rounds_with(ignored);
+        assert!(goes_on && rounds >= 9, "{ignored}: {rounds}");
+    }
+    for ends in [libc::SIGHUP, libc::SIGUSR2, libc::SIGALRM, libc::SIGPIPE] {
+        assert_eq!(rounds_with(ends), (3, false), "{ends}");
+    }
+}

@@ -225,3 +225,55 @@ fn a_blocking_call_takes_its_time_by_the_clock_of_its_host() {
         sim.try_run().unwrap();
     }
 }
+
+/// A host that sleeps in a step and then closes a connection, and what is done to it meanwhile.
+/// How long the connection lives for its peer.
+fn closes_after_a_sleep(meanwhile: fn(&Sim)) -> Duration {
+    let sim = Sim::new(1);
+    sim.host("server", || async {
+        let listener = TcpListener::bind("0.0.0.0:7").await?;
+        let (stream, _) = listener.accept().await?;
+        ws::time::sleep(SECOND).await;
+        thread::sleep(10 * SECOND);
+        drop(stream);
+        std::future::pending::<io::Result<()>>().await
+    });
+    sim.client("client", async {
+        let mut stream = TcpStream::connect("server:7").await?;
+        assert_eq!(stream.read(&mut [0]).await?, 0);
+        io::Result::Ok(())
+    });
+    sim.after(3 * SECOND, meanwhile);
+    sim.try_run().unwrap();
+    sim.elapsed()
+}
+
+#[test]
+fn a_program_that_is_killed_in_its_sleep_closes_what_it_would_have_closed_later() {
+    let alone = closes_after_a_sleep(|_| ());
+    assert_eq!(alone.as_secs(), 11);
+    let killed = closes_after_a_sleep(|sim| sim.signal("server", libc::SIGKILL));
+    assert_eq!(killed.as_secs(), 3);
+}
+
+#[test]
+fn what_a_host_sends_after_its_sleep_keeps_its_time_through_a_short_pause() {
+    for (goes_on, arrives) in [(5, 11), (20, 20)] {
+        let sim = Sim::new(1);
+        sim.host("sender", || async {
+            let socket = UdpSocket::bind("0.0.0.0:0").await?;
+            ws::time::sleep(SECOND).await;
+            thread::sleep(10 * SECOND);
+            socket.send_to(b"x", "10.0.0.2:7").await?;
+            std::future::pending::<io::Result<()>>().await
+        });
+        sim.client("receiver", async {
+            let socket = UdpSocket::bind("0.0.0.0:7").await?;
+            socket.recv_from(&mut [0]).await.map(drop)
+        });
+        sim.after(3 * SECOND, |sim| sim.pause("sender"));
+        sim.after(goes_on * SECOND, |sim| sim.resume("sender"));
+        sim.try_run().unwrap();
+        assert_eq!(sim.elapsed(), arrives * SECOND + LATENCY, "{goes_on}");
+    }
+}

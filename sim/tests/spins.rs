@@ -228,3 +228,40 @@ fn takes_many_steps_if_it_is_told_to() {
         sim.try_run().unwrap();
     }
 }
+
+#[test]
+fn the_end_of_a_run_ends_its_timer() {
+    // Not all systems tell of the timers of a process.
+    let timers = || std::fs::read_to_string("/proc/self/timers").unwrap_or_default();
+    let count = || timers().matches("ID:").count();
+    let before = count();
+    for seed in 0..200 {
+        let sim = Sim::new(seed);
+        sim.client("client", async {});
+        sim.try_run().unwrap();
+    }
+    // Other tests of this process have one each.
+    assert!(count() < before + 100, "{before} before");
+}
+
+#[test]
+fn a_program_keeps_its_handler_of_the_signal() {
+    let output = this_program("has_a_handler_if_it_is_told_to");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}");
+}
+
+#[test]
+fn has_a_handler_if_it_is_told_to() {
+    extern "C" fn handler(_: libc::c_int) {}
+    if std::env::var_os("WS_SIM_SPINS").is_some() {
+        let own = handler as extern "C" fn(libc::c_int) as libc::sighandler_t;
+        // SAFETY: the handler does nothing.
+        unsafe { libc::signal(libc::SIGVTALRM, own) };
+        let sim = Sim::builder().poll_limit(millis(16)).build();
+        sim.client("client", async { sleep(secs(1)).await });
+        sim.try_run().unwrap();
+        // SAFETY: as above.
+        assert_eq!(unsafe { libc::signal(libc::SIGVTALRM, own) }, own);
+    }
+}

@@ -86,3 +86,10 @@ fn a_test_is_registered_once() {
         );
     }
 }
+
+#[test]
+fn a_test_that_does_not_say_has_a_hundred_seeds() {
+    let code = expanded("", "pub fn a(sim: Sim) {}");
+    assert!(code.contains("pubfna(){fna(sim:Sim){}"), "{code}");
+    assert!(code.contains("Sim::builder(),0u64..=99u64,|"), "{code}");
+}

@@ -3,6 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::{fault::What, *};
+use crate::{
+    DiskFaults, Sim,
+    network::{Latency, Link},
+};
 
 const KINDS: [FaultKind; WEIGHTS.len()] = {
     let mut kinds = [FaultKind::Crash; WEIGHTS.len()];
@@ -226,4 +230,93 @@ fn faults_are_told_in_words() {
     ] {
         assert!(has(part), "{part}: {all:?}");
     }
+}
+
+#[test]
+fn how_much_is_within_what_each_kind_says() {
+    let all = |kind| (0..60).flat_map(move |seed| draw(&often().only([kind]), seed));
+    let within = |kind, least: i64, most: i64| {
+        let amount = |fault: Fault| match fault.what {
+            What::Jump(_, by) | What::Link(_, _, _, by) => by as i64,
+            What::Clock(_, by) => by,
+            _ => panic!("{fault}"),
+        };
+        let all: Vec<i64> = all(kind).map(amount).collect();
+        let (first, last) = (all.iter().min().unwrap(), all.iter().max().unwrap());
+        let near = (most - least) / 20;
+        assert!((least..least + near).contains(first), "{kind:?} {first}");
+        assert!((most - near..=most).contains(last), "{kind:?} {last}");
+    };
+    within(FaultKind::Jump, 1, 10_000);
+    within(FaultKind::SlowLink, 20, 500);
+    within(FaultKind::LossyLink, 50_000, 500_000);
+    within(FaultKind::Clock, -60_000, 60_000);
+}
+
+#[test]
+fn a_fault_adds_to_what_it_finds_and_its_end_puts_that_back() {
+    let sim = Sim::new(1);
+    for host in ["n0", "n1"] {
+        sim.host(host, std::future::pending::<()>);
+        sim.slow(host, Duration::from_millis(5));
+        sim.skew(host, 7_000_000);
+    }
+    let lossy = Link {
+        loss_ppm: 900_000,
+        latency: Latency::Constant(3),
+        ..Link::default()
+    };
+    sim.set_link("n0", "n1", lossy);
+    let broken = DiskFaults {
+        tear_ppm: 9,
+        sync_error_ppm: 1,
+        capacity: Some(1_000_000),
+        ..DiskFaults::default()
+    };
+    sim.set_disk("n0", broken);
+    let state = |sim: &Sim| {
+        (
+            sim.step_time("n0"),
+            sim.skew_of("n0"),
+            sim.link("n0", "n1"),
+            sim.disk_faults("n0"),
+        )
+    };
+    let before = state(&sim);
+    let (host, other) = ("n0".to_owned(), "n1".to_owned());
+    let link = |kind, how| What::Link(kind, host.clone(), other.clone(), how);
+    for what in [
+        What::Of(FaultKind::SlowHost, host.clone()),
+        What::Of(FaultKind::SlowDisk, host.clone()),
+        What::Of(FaultKind::FullDisk, host.clone()),
+        What::Of(FaultKind::FailingDisk, host.clone()),
+        What::Clock(host.clone(), -60_000),
+        link(FaultKind::SlowLink, 500),
+        link(FaultKind::LossyLink, 950_000),
+    ] {
+        let (at, lasts) = (0, 1);
+        let fault = Fault { at, lasts, what };
+        let end = fault.happen(&sim);
+        let meanwhile = state(&sim);
+        assert_ne!(meanwhile, before, "{fault}");
+        assert_eq!(meanwhile.3.tear_ppm, 9);
+        end(&sim);
+        assert_eq!(state(&sim), before, "{fault}");
+    }
+    // It is lossy enough already.
+    let what = link(FaultKind::LossyLink, 500_000);
+    let (at, lasts) = (0, 1);
+    drop(Fault { at, lasts, what }.happen(&sim));
+    assert_eq!(state(&sim), before);
+    let what = What::Clock(host.clone(), 1);
+    drop(Fault { at, lasts, what }.happen(&sim));
+    assert_eq!(sim.skew_of("n0"), 8_000_000);
+}
+
+#[test]
+fn a_swarm_weighs_its_kinds_anew_for_each_seed() {
+    let plan = Plan::new().swarm();
+    let weight = |seed| plan.swarmed(&mut Rng::new(seed)).weights[&FaultKind::Pause];
+    let all: BTreeSet<u32> = (0..100).map(weight).collect();
+    assert_eq!(all, BTreeSet::from([0, 3, 6, 9, 12]));
 }

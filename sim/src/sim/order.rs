@@ -322,4 +322,35 @@ mod tests {
             assert_ne!(run(order, 1, 9, 99), run(order, 2, 9, 99));
         }
     }
+
+    #[test]
+    fn a_mixed_order_is_each_of_those_that_it_names() {
+        let drawn = |seed| format!("{:?}", Order::Mixed.drawn(&mut Rng::new(seed)));
+        let mut all: Vec<_> = (0..200).map(drawn).collect();
+        all.sort();
+        all.dedup();
+        let pct = [2, 3, 4].map(|depth| format!("Pct {{ depth: {depth} }}"));
+        let others = ["Pos", "Production", "Random"].map(str::to_owned);
+        assert_eq!(all, [pct, others].concat());
+    }
+
+    #[test]
+    fn at_random_each_task_may_be_the_next_also_the_last_one() {
+        let steps = run(Order::Random, 1, 3, 300);
+        let again = steps.windows(2).filter(|pair| pair[0] == pair[1]).count();
+        assert!((60..140).contains(&again), "{again}");
+    }
+
+    #[test]
+    fn rounds_are_short_and_long() {
+        let steps = |seed| {
+            let mut round = Round::default();
+            round.next_step(2, &mut Rng::new(seed));
+            round.left + 1
+        };
+        let all: Vec<u64> = (0..400).map(steps).collect();
+        let (least, most) = (all.iter().min(), all.iter().max());
+        assert!(least.is_some_and(|least| (16..32).contains(least)));
+        assert!(most.is_some_and(|most| (16_384..32_768).contains(most)));
+    }
 }

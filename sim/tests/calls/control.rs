@@ -239,3 +239,52 @@ fn of_two_sockets_of_a_port_the_one_that_is_connected_is_reached() {
         }
     });
 }
+
+#[test]
+fn all_segments_of_a_send_leave_if_there_is_room_for_the_first() {
+    let sim = Sim::new(1);
+    sim.set_default_link(ws_sim::network::Link {
+        bandwidth: Some(10_000),
+        ..Default::default()
+    });
+    sim.host("server", std::future::pending::<()>);
+    sim.client("host", async {
+        let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let socket = Socket::from(socket);
+        socket.set_send_buffer_size(5_000).unwrap();
+        let to = "10.0.0.1:1".parse::<SocketAddr>().unwrap().into();
+        let on = set(&socket, libc::SOL_UDP, libc::UDP_SEGMENT, 1_000);
+        assert_eq!(on, Ok(0));
+        assert_eq!(socket.send_to(&[0; 20_000], &to).unwrap(), 20_000);
+        let full = socket.send_to(&[0; 2_000], &to).unwrap_err();
+        assert_eq!(full.raw_os_error(), Some(libc::EAGAIN));
+        // Newer systems take more.
+        let many = socket.send_to(&[0; 64_001], &to).unwrap_err();
+        assert_eq!(many.raw_os_error(), Some(libc::EINVAL));
+    });
+    sim.try_run().unwrap();
+}
+
+#[test]
+fn a_datagram_tells_on_which_interface_it_came() {
+    let sim = Sim::new(1);
+    sim.host("a", || async {
+        for ip in ["127.0.0.1", "10.0.0.2"] {
+            sleep(Duration::from_secs(1)).await;
+            let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+            socket.send_to(&[], (ip, 7)).unwrap();
+        }
+    });
+    sim.client("b", async {
+        let socket = [UdpSocket::bind("0.0.0.0:7").unwrap().into()];
+        let on = set(&socket[0], libc::IPPROTO_IP, libc::IP_PKTINFO, 1);
+        assert_eq!(on, Ok(0));
+        let own = UdpSocket::bind("0.0.0.0:0").unwrap();
+        own.send_to(&[], "127.0.0.1:7").unwrap();
+        let number = |first: (Option<[u8; 4]>, bool)| first.0.map(u32::from_ne_bytes);
+        assert_eq!(number(receive(&socket, 64).await), Some(1));
+        assert_eq!(number(receive(&socket, 64).await), Some(2));
+    });
+    sim.try_run().unwrap();
+}

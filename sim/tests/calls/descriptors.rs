@@ -10,7 +10,7 @@ use libc::{EPOLL_CTL_ADD, EPOLLIN, EPOLLOUT, c_int};
 use ws::io::Interest;
 use ws_sim::Sim;
 
-use super::{add, compare, control, epoll, owned, read, ready, result, say};
+use super::{add, compare, control, epoll, eventfd, owned, read, ready, result, say};
 
 pub(super) fn pipe(flags: c_int) -> (OwnedFd, OwnedFd) {
     let mut both = [-1; 2];
@@ -257,4 +257,65 @@ fn a_timer_counts_the_times_that_nobody_read() {
         assert_eq!(read(&timer, 8).1[0], 3);
     });
     sim.try_run().unwrap();
+}
+
+#[test]
+fn what_is_left_of_a_timer_that_nobody_reads_is_the_time_to_its_next() {
+    let sim = Sim::new(1);
+    sim.client("host", async {
+        let timer = timer(libc::CLOCK_MONOTONIC);
+        let ten = Duration::from_secs(10);
+        set(&timer, 0, &spec(ten / 10, ten)).unwrap();
+        ws::time::sleep(Duration::from_secs(4)).await;
+        let never = spec(Duration::ZERO, Duration::ZERO);
+        assert_eq!(set(&timer, 0, &never), Ok((0, 7, 10)));
+    });
+    sim.try_run().unwrap();
+}
+
+#[test]
+fn a_timer_keeps_to_a_clock_that_drifts() {
+    for (drift, millis) in [(1_000_000, 5_500), (-500_000, 19_000)] {
+        let sim = Sim::new(1);
+        sim.client("host", async {
+            let timer = timer(libc::CLOCK_MONOTONIC);
+            let at = spec(Duration::from_secs(10), Duration::ZERO);
+            set(&timer, 0, &at).unwrap();
+            fires(timer).await
+        });
+        sim.after(Duration::from_secs(1), move |sim| sim.drift("host", drift));
+        sim.try_run().unwrap();
+        assert_eq!(sim.elapsed(), Duration::from_millis(millis));
+    }
+}
+
+#[test]
+fn an_epoll_that_is_closed_is_told_no_more() {
+    compare(|seen| {
+        let (event, first, second) = (eventfd(0, 0), epoll(), epoll());
+        for epoll in [&first, &second] {
+            say(seen, "add", control(epoll, EPOLL_CTL_ADD, &event, EPOLLIN));
+        }
+        drop(first);
+        say(seen, "write", add(&event, 1));
+        say(seen, "second", ready(&second));
+        drop(second);
+        say(seen, "write", add(&event, 1));
+        say(seen, "read", read(&event, 8));
+    });
+}
+
+#[test]
+fn a_descriptor_may_be_told_to_wait_again() {
+    compare(|seen| {
+        let event = eventfd(0, 0);
+        for on in [0, 1, 2, 0] {
+            let (fd, on): (_, c_int) = (event.as_raw_fd(), on);
+            // SAFETY: this request has a pointer to a number.
+            let set = unsafe { libc::ioctl(fd, libc::FIONBIO, &raw const on) };
+            say(seen, "set", result(set as isize));
+            let mode = get(&event, libc::F_GETFL).unwrap() as c_int;
+            say(seen, "does not wait", mode & libc::O_NONBLOCK != 0);
+        }
+    });
 }

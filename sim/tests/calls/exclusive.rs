@@ -248,3 +248,26 @@ fn a_unix_socket_tells_what_was_not_read() {
         say(seen, "a pipe", waits(&reader).0);
     });
 }
+
+#[test]
+fn each_descriptor_that_is_ready_has_its_turn() {
+    compare(|seen| {
+        let (outer, events) = (epoll(), [(); 3].map(|()| eventfd(1, 0)));
+        for (data, event) in (1..).zip(&events) {
+            let mut wants = libc::epoll_event {
+                events: EPOLLIN as u32,
+                u64: data,
+            };
+            let (outer, fd) = (outer.as_raw_fd(), event.as_raw_fd());
+            // SAFETY: the event is valid.
+            let added = unsafe { libc::epoll_ctl(outer, EPOLL_CTL_ADD, fd, &mut wants) };
+            say(seen, "add", result(added as isize));
+        }
+        for _ in 0..7 {
+            let mut one = libc::epoll_event { events: 0, u64: 0 };
+            // SAFETY: there is room for one.
+            let count = unsafe { libc::epoll_wait(outer.as_raw_fd(), &mut one, 1, 0) };
+            say(seen, "ready", (count, { one.u64 }));
+        }
+    });
+}

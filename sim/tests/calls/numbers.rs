@@ -3,6 +3,7 @@
 use std::{
     os::fd::{AsRawFd, IntoRawFd, RawFd},
     ptr,
+    time::{Duration, Instant},
 };
 
 use libc::{c_int, c_uint};
@@ -223,6 +224,88 @@ fn kinds_of_descriptors_and_urgent_data() {
             if fd >= 0 {
                 drop(owned(fd));
             }
+        }
+    });
+}
+
+#[test]
+fn calls_by_number_have_their_flags_and_places() {
+    compare(|seen| {
+        let (a, b) = Socket::pair(Domain::UNIX, Type::DGRAM, None).unwrap();
+        a.send(b"hello").unwrap();
+        let (fd, mut bytes) = (b.as_raw_fd(), [0_u8; 5]);
+        let name = format!("\0numbers 2 {}", std::process::id());
+        let to = socket2::SockAddr::unix(name).unwrap();
+        let listener = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
+        listener.bind(&to).unwrap();
+        listener.listen(2).unwrap();
+        let client = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
+        client.connect(&to).unwrap();
+        let begin = Instant::now();
+        // SAFETY: there is room for what is written, and other pointers are null.
+        unsafe {
+            let (call, at) = (libc::SYS_recvfrom, bytes.as_mut_ptr());
+            for flags in [libc::MSG_PEEK, 0, libc::MSG_DONTWAIT] {
+                let got = libc::syscall(call, fd, at, 5_usize, flags, 0_usize, 0_usize);
+                say(seen, "received", result(got as isize));
+            }
+            let (call, flags) = (libc::SYS_accept4, libc::SOCK_NONBLOCK);
+            let fd = libc::syscall(call, listener.as_raw_fd(), 0_usize, 0_usize, flags);
+            let fd = owned(fd as RawFd);
+            let mode = libc::fcntl(fd.as_raw_fd(), libc::F_GETFL);
+            say(seen, "does not wait", mode & libc::O_NONBLOCK != 0);
+            let (call, clock) = (libc::SYS_clock_nanosleep, libc::CLOCK_MONOTONIC);
+            let mut now = libc::timespec {
+                tv_sec: 0,
+                tv_nsec: 0,
+            };
+            libc::clock_gettime(clock, &raw mut now);
+            let slept = libc::syscall(call, clock, libc::TIMER_ABSTIME, &raw const now, 0_usize);
+            say(seen, "slept until now", result(slept as isize));
+            let file = libc::O_TMPFILE | libc::O_RDWR;
+            let file = owned(libc::open(c"/tmp".as_ptr(), file, 0o600));
+            let put = libc::pwrite(file.as_raw_fd(), c"0123456789".as_ptr().cast(), 10, 0);
+            say(seen, "wrote", result(put));
+            let read = libc::syscall(libc::SYS_pread64, file.as_raw_fd(), at, 5_usize, 3_i64);
+            say(seen, "read", (result(read as isize), bytes));
+        }
+        say(seen, "short", begin.elapsed() < Duration::from_secs(60));
+    });
+}
+
+#[test]
+fn other_calls_by_number_have_all_their_arguments() {
+    compare(|seen| {
+        let name = format!("\0numbers 3 {}", std::process::id());
+        let to = socket2::SockAddr::unix(name).unwrap();
+        let receiver = Socket::new(Domain::UNIX, Type::DGRAM, None).unwrap();
+        receiver.bind(&to).unwrap();
+        let sender = Socket::new(Domain::UNIX, Type::DGRAM, None).unwrap();
+        let (fd, event) = (sender.as_raw_fd(), eventfd(0, 0));
+        // SAFETY: the address is valid for its length, and the text has as many bytes.
+        unsafe {
+            let file = libc::O_TMPFILE | libc::O_RDWR;
+            let file = owned(libc::open(c"/tmp".as_ptr(), file, 0o600));
+            let (file, text) = (file.as_raw_fd(), c"0123456789".as_ptr());
+            say(seen, "write", result(libc::write(file, text.cast(), 10)));
+            let (at, len) = (to.as_ptr(), to.len() as usize);
+            let sent = libc::syscall(libc::SYS_sendto, fd, text, 5_usize, 0_usize, at, len);
+            say(seen, "sent", result(sent as isize));
+            for from in [libc::SEEK_SET, libc::SEEK_CUR, libc::SEEK_END] {
+                let found = libc::syscall(libc::SYS_lseek, file, 3_i64, from);
+                say(seen, "sought", result(found as isize));
+            }
+            let (keeps, call) = (libc::FALLOC_FL_KEEP_SIZE, libc::SYS_fallocate);
+            let done = libc::syscall(call, file, keeps, 0_i64, 5_000_i64);
+            say(seen, "room", result(done as isize));
+            let end = libc::lseek(file, 0, libc::SEEK_END);
+            say(seen, "end", end);
+            // SAFETY: the number is a new one, which nothing else has.
+            let other = libc::fcntl(event.as_raw_fd(), libc::F_DUPFD, 0);
+            let flags = libc::O_NONBLOCK;
+            let copied = libc::syscall(libc::SYS_dup3, event.as_raw_fd(), other, flags);
+            say(seen, "wrong flags", result(copied as isize));
+            drop(owned(other));
         }
     });
 }

@@ -4,7 +4,7 @@ use std::{ffi::CStr, io, os::fd::AsRawFd};
 
 use libc::{IPPROTO_IP, IPPROTO_IPV6, IPPROTO_TCP, SOL_SOCKET, c_int, socklen_t};
 use socket2::{Domain, Socket, Type};
-use ws::net::UdpSocket;
+use ws::net::{TcpListener, TcpStream, UdpSocket};
 use ws_sim::Sim;
 
 use super::{Seen, compare, result, say};
@@ -247,6 +247,43 @@ fn a_datagram_that_must_be_whole_is_no_longer_than_the_mtu() {
             udp.connect(to).await?;
             assert_eq!(number(&udp, mtu), Ok(1_500));
         }
+        io::Result::Ok(())
+    });
+    sim.try_run().unwrap();
+}
+
+#[test]
+fn a_datagram_of_version_6_that_must_not_be_cut_is_no_longer_than_the_mtu() {
+    let sim = Sim::new(1);
+    sim.host("a", std::future::pending::<()>);
+    sim.client("c", async {
+        let udp = UdpSocket::bind("[::]:0").await?;
+        let (long, to) = ([0; 1_453], "[fd00::1]:1");
+        assert_eq!(udp.send_to(&long, to).await?, 1_453);
+        let option = (IPPROTO_IPV6, libc::IPV6_DONTFRAG);
+        assert_eq!(set(&udp, option, &1), Ok(0));
+        let sent = error(udp.send_to(&long, to).await);
+        assert_eq!(sent, Err(Some(libc::EMSGSIZE)));
+        assert_eq!(udp.send_to(&long[1..], to).await?, 1_452);
+        io::Result::Ok(())
+    });
+    sim.try_run().unwrap();
+}
+
+#[test]
+fn a_connection_begins_with_the_options_of_its_listener_and_a_cookie_of_its_own() {
+    let sim = Sim::new(1);
+    sim.client("c", async {
+        let listener = TcpListener::bind("127.0.0.1:1").await?;
+        let (tos, cookie) = ((IPPROTO_IP, libc::IP_TOS), (SOL_SOCKET, libc::SO_COOKIE));
+        assert_eq!(set(&listener, tos, &16), Ok(0));
+        let first = get(&listener, cookie, 8);
+        let _client = TcpStream::connect("127.0.0.1:1").await?;
+        let (stream, _) = listener.accept().await?;
+        assert_eq!(number(&stream, tos), Ok(16));
+        let second = get(&stream, cookie, 8);
+        assert_eq!((first.0, second.0), (Ok(0), Ok(0)));
+        assert_ne!(first.1, second.1);
         io::Result::Ok(())
     });
     sim.try_run().unwrap();

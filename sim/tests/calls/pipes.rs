@@ -181,3 +181,70 @@ fn flags_and_sizes_of_pipes() {
         say(seen, "no pipe", set(&epoll(), 4_096));
     });
 }
+
+#[test]
+fn a_writer_hears_of_a_pipe_that_grows() {
+    compare(|seen| {
+        let (reader, writer) = pipe(libc::O_NONBLOCK);
+        let epoll = epoll();
+        say(seen, "full", write(&writer, 70_000));
+        say(
+            seen,
+            "add",
+            control(&epoll, EPOLL_CTL_ADD, &writer, EPOLLOUT),
+        );
+        say(seen, "ready", ready(&epoll));
+        // SAFETY: the command takes a number.
+        let grown = unsafe { libc::fcntl(reader.as_raw_fd(), libc::F_SETPIPE_SZ, 131_072) };
+        say(seen, "larger", result(grown as isize));
+        say(seen, "ready", ready(&epoll));
+    });
+}
+
+#[test]
+fn a_short_write_is_whole_or_not_at_all() {
+    compare(|seen| {
+        let (_reader, writer) = pipe(libc::O_NONBLOCK);
+        say(seen, "most", write(&writer, 65_436));
+        say(seen, "too much", write(&writer, 200));
+        say(seen, "the rest", write(&writer, 100));
+    });
+}
+
+#[test]
+fn a_pipe_has_a_mebibyte_at_most() {
+    let sim = ws_sim::Sim::new(1);
+    sim.client("host", async {
+        let (_reader, writer) = pipe(libc::O_NONBLOCK);
+        let set = |size: c_int| {
+            // SAFETY: the command takes a number.
+            let set = unsafe { libc::fcntl(writer.as_raw_fd(), libc::F_SETPIPE_SZ, size) };
+            result(set as isize)
+        };
+        assert_eq!(set(1 << 20), Ok(1 << 20));
+        assert_eq!(set((1 << 20) + 1), Err(Some(libc::EPERM)));
+        assert_eq!(write(&writer, 2_000_000), Ok(1 << 20));
+    });
+    sim.try_run().unwrap();
+}
+
+#[test]
+fn the_end_of_a_pipe_wakes_who_waits_for_bytes() {
+    let sim = ws_sim::Sim::new(1);
+    sim.client("host", async {
+        let (reader, writer) = pipe(libc::O_NONBLOCK);
+        ws::spawn_local(async move {
+            ws::time::sleep(std::time::Duration::from_secs(5)).await;
+            drop(writer);
+        });
+        let reader = ws::io::AsyncFd::new(reader)?;
+        let at_end = || match read(reader.get_ref(), 9).0 {
+            Ok(len) => Ok(len),
+            Err(_) => Err(std::io::ErrorKind::WouldBlock.into()),
+        };
+        assert_eq!(reader.io(ws::io::Interest::READABLE, at_end).await?, 0);
+        std::io::Result::Ok(())
+    });
+    sim.try_run().unwrap();
+    assert_eq!(sim.elapsed().as_secs(), 5);
+}

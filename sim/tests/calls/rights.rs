@@ -168,3 +168,70 @@ fn peek(socket: &Socket) -> isize {
         )
     }
 }
+
+#[test]
+fn a_message_takes_so_many_descriptors_and_no_more() {
+    compare(|seen| {
+        let (a, _b) = Socket::pair(Domain::UNIX, Type::DGRAM, None).unwrap();
+        let event = eventfd(0, 0);
+        for count in [1_usize, 253, 254] {
+            let (mut room, files) = ([0_u64; 200], vec![event.as_raw_fd(); count]);
+            let size = 4 * count as u32;
+            // SAFETY: it is plain data; the buffer has room for the header and the numbers.
+            let sent = unsafe {
+                let mut message: libc::msghdr = mem::zeroed();
+                message.msg_control = room.as_mut_ptr().cast();
+                message.msg_controllen = libc::CMSG_SPACE(size) as _;
+                let header = &mut *libc::CMSG_FIRSTHDR(&message);
+                (header.cmsg_level, header.cmsg_type) = (libc::SOL_SOCKET, libc::SCM_RIGHTS);
+                header.cmsg_len = libc::CMSG_LEN(size) as _;
+                let data = libc::CMSG_DATA(header).cast::<RawFd>();
+                ptr::copy_nonoverlapping(files.as_ptr(), data, count);
+                libc::sendmsg(a.as_raw_fd(), &message, 0)
+            };
+            say(seen, "sent", (count, result(sent)));
+        }
+    });
+}
+
+/// Messages of these lengths.
+fn with_messages<R>(lens: [usize; 3], call: impl FnOnce(*mut libc::mmsghdr) -> R) -> R {
+    let mut bytes = vec![0_u8; 1 << 20];
+    let mut parts = lens.map(|iov_len| libc::iovec {
+        iov_base: bytes.as_mut_ptr().cast(),
+        iov_len,
+    });
+    let mut all = parts.each_mut().map(|part| {
+        // SAFETY: it is plain data.
+        let mut message: libc::mmsghdr = unsafe { mem::zeroed() };
+        (message.msg_hdr.msg_iov, message.msg_hdr.msg_iovlen) = (part, 1);
+        message
+    });
+    call(all.as_mut_ptr())
+}
+
+#[test]
+fn many_messages_go_up_to_the_first_that_fails() {
+    compare(|seen| {
+        for lens in [[1, 2, 1 << 20], [1 << 20, 1, 2]] {
+            let (a, b) = Socket::pair(Domain::UNIX, Type::DGRAM, None).unwrap();
+            b.set_nonblocking(true).unwrap();
+            for name in [true, false] {
+                // SAFETY: there are three messages, each with a part that is valid.
+                let (sent, got) = unsafe {
+                    let (from, to) = (a.as_raw_fd(), b.as_raw_fd());
+                    let sent = with_messages(lens, |all| match name {
+                        true => libc::sendmmsg(from, all, 3, 0).into(),
+                        false => libc::syscall(libc::SYS_sendmmsg, from, all, 3, 0),
+                    });
+                    let sent = result(sent as isize);
+                    let none = ptr::null_mut();
+                    let got = |all| libc::recvmmsg(to, all, 3, 0, none);
+                    (sent, result(with_messages([9; 3], got) as isize))
+                };
+                say(seen, "sent", sent);
+                say(seen, "received", got);
+            }
+        }
+    });
+}

@@ -8,7 +8,8 @@ use std::{
 };
 
 use libc::{SPLICE_F_NONBLOCK, c_int, c_uint, iovec};
-use socket2::{Domain, Socket, Type};
+use socket2::{Domain, SockRef, Socket, Type};
+use ws_sim::Sim;
 
 use super::{
     Seen, compare,
@@ -226,4 +227,93 @@ fn what_cannot_be_spliced_says_so() {
             say(seen, "nothing", splice(&fd, &writer, 0, 0));
         }
     });
+}
+
+/// A file without a name that has so many bytes, of which the first is read next.
+fn file_of(len: usize, flags: c_int) -> File {
+    // SAFETY: the text ends with NUL.
+    let file = super::owned(unsafe {
+        let flags = libc::O_TMPFILE | libc::O_RDWR | flags;
+        libc::open(c"/tmp".as_ptr(), flags, 0o600)
+    });
+    let mut file = File::from(file);
+    file.write_all(&vec![7; len]).unwrap();
+    file.rewind().unwrap();
+    file
+}
+
+#[test]
+fn a_splice_reads_no_more_of_a_file_than_the_pipe_takes() {
+    compare(|seen| {
+        let ((reader, writer), mut file) = (pipe(libc::O_NONBLOCK), file_of(10_000, 0));
+        say(seen, "all but a page", write(&writer, 61_440));
+        say(seen, "a page", splice(&file, &writer, 10_000, 0));
+        say(seen, "at", file.stream_position().unwrap());
+        say(seen, "full", splice(&file, &writer, 10_000, 0));
+        say(seen, "read", read(&reader, 70_000).0);
+        say(seen, "the rest", splice(&file, &writer, 10_000, 0));
+        say(seen, "at", file.stream_position().unwrap());
+    });
+}
+
+// How much of it a socket of Linux takes depends on the version.
+#[test]
+fn what_a_socket_does_not_take_stays_in_the_pipe() {
+    let sim = Sim::new(1);
+    sim.client("host", async {
+        let ((reader, writer), (a, _b)) = (pipe(libc::O_NONBLOCK), pair());
+        SockRef::from(&a).set_send_buffer_size(8_192).unwrap();
+        write(&writer, 60_000).unwrap();
+        let moved = splice(&reader, &a, 60_000, 0).unwrap();
+        assert!((1..60_000).contains(&moved), "{moved}");
+        let left = read(&reader, 60_000).0.unwrap();
+        assert_eq!(moved + left, 60_000);
+    });
+    sim.try_run().unwrap();
+}
+
+#[test]
+fn a_file_that_grows_at_its_end_takes_no_splice() {
+    compare(|seen| {
+        let ((reader, writer), file) = (pipe(libc::O_NONBLOCK), file_of(1, libc::O_APPEND));
+        say(seen, "write", write(&writer, 5));
+        say(seen, "out", splice(&reader, &file, 5, 0));
+        say(seen, "left", read(&reader, 9));
+    });
+}
+
+#[test]
+fn a_splice_may_say_that_it_does_not_wait() {
+    compare(|seen| {
+        let ((reader, writer), (other, full), (a, b)) = (pipe(0), pipe(0), pair());
+        say(seen, "out", splice(&reader, &a, 9, SPLICE_F_NONBLOCK));
+        say(
+            seen,
+            "between",
+            splice(&reader, &full, 9, SPLICE_F_NONBLOCK),
+        );
+        say(seen, "copy", tee(&reader, &full, 9, SPLICE_F_NONBLOCK));
+        // SAFETY: there are as many bytes.
+        let sent = unsafe { libc::write(b.as_raw_fd(), c"hello".as_ptr().cast(), 5) };
+        say(seen, "sent", result(sent));
+        say(seen, "all", write(&full, 65_536));
+        say(seen, "in", splice(&a, &full, 9, SPLICE_F_NONBLOCK));
+        drop((writer, other));
+        say(seen, "end", splice(&reader, &a, 9, SPLICE_F_NONBLOCK));
+    });
+}
+
+// The thread that would wait is the one that would have to read.
+#[test]
+fn a_vmsplice_waits_also_at_a_pipe_that_says_it_does_not() {
+    let sim = Sim::new(1);
+    sim.client("host", async {
+        let (_reader, writer) = pipe(libc::O_NONBLOCK);
+        write(&writer, 65_536).unwrap();
+        let mut bytes = *b"hello";
+        let mut put = |flags| vmsplice(&writer, &mut bytes, 1, flags);
+        assert_eq!(put(0), Err(Some(libc::EDEADLK)));
+        assert_eq!(put(SPLICE_F_NONBLOCK), Err(Some(libc::EAGAIN)));
+    });
+    sim.try_run().unwrap();
 }

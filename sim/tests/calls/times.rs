@@ -149,3 +149,34 @@ fn sleeps_of_c_take_simulated_time() {
     });
     sim.try_run().unwrap();
 }
+
+#[test]
+fn a_sleep_may_end_at_a_time_of_the_calendar() {
+    let sim = Sim::new(1);
+    sim.client("host", async {
+        for clock in [libc::CLOCK_REALTIME, libc::CLOCK_MONOTONIC] {
+            let (begin, mut until) = (Instant::now(), spec((0, 0)));
+            // SAFETY: the time is valid.
+            let slept = unsafe {
+                libc::clock_gettime(clock, &raw mut until);
+                until.tv_sec += 5;
+                libc::clock_nanosleep(clock, libc::TIMER_ABSTIME, &until, ptr::null_mut())
+            };
+            assert_eq!((slept, begin.elapsed()), (0, Duration::from_secs(5)));
+        }
+    });
+    sim.try_run().unwrap();
+}
+
+#[test]
+fn a_poll_takes_no_less_than_its_time() {
+    let sim = Sim::new(1);
+    sim.client("host", async {
+        let begin = Instant::now();
+        let time = spec((0, 500_001));
+        // SAFETY: there are no entries, and the time is valid.
+        let polled = unsafe { libc::ppoll(ptr::null_mut(), 0, &time, ptr::null()) };
+        assert_eq!((polled, begin.elapsed()), (0, Duration::from_millis(1)));
+    });
+    sim.try_run().unwrap();
+}

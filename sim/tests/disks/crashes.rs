@@ -310,3 +310,156 @@ fn what_a_test_writes_is_durable_and_nothing_else() {
         assert!(sim.disk("n0").read("old/f").is_err());
     }
 }
+
+#[test]
+#[allow(unsafe_code, reason = "calls of libc")]
+fn a_write_is_durable_if_the_call_says_so() {
+    for flags in [libc::RWF_DSYNC, libc::RWF_SYNC] {
+        let seen = left(DiskFaults::default(), async move || {
+            write_durably(b"....")?;
+            let file = open_again()?;
+            let list = libc::iovec {
+                iov_base: c"text".as_ptr().cast_mut().cast(),
+                iov_len: 4,
+            };
+            // SAFETY: the list has one entry, whose bytes are valid.
+            let put = unsafe { libc::pwritev2(file.as_raw_fd(), &list, 1, 0, flags) };
+            assert_eq!(put, 4);
+            Ok(())
+        });
+        assert_eq!(seen, BTreeSet::from([Some(b"text".to_vec())]));
+    }
+}
+
+#[test]
+fn a_sync_that_fails_may_have_written_all_the_same() {
+    let left = |seed| {
+        let sim = Sim::new(seed);
+        let faults = sim.clone();
+        sim.host("n0", move || {
+            let faults = faults.clone();
+            async move {
+                write_durably(b"....")?;
+                open_again()?.write_all(b"text")?;
+                let fails = DiskFaults {
+                    sync_error_ppm: 1_000_000,
+                    ..DiskFaults::default()
+                };
+                faults.set_disk("n0", fails);
+                sync("f").unwrap_err();
+                pending::<io::Result<()>>().await
+            }
+        });
+        sim.client("clock", async { sleep(secs(9)).await });
+        sim.after(secs(5), |sim| sim.crash("n0"));
+        sim.try_run().unwrap();
+        sim.disk("n0").read("f").unwrap()
+    };
+    let seen: BTreeSet<_> = (0..SEEDS).map(left).collect();
+    let each = [b"....", b"text"].map(|text| text.to_vec());
+    assert_eq!(seen, BTreeSet::from(each));
+}
+
+#[test]
+fn what_a_test_writes_needs_room_as_well() {
+    let sim = Sim::new(1);
+    sim.host("n0", pending::<()>);
+    let faults = DiskFaults {
+        capacity: Some(8_192),
+        ..DiskFaults::default()
+    };
+    sim.set_disk("n0", faults);
+    let disk = sim.disk("n0");
+    disk.write("a", [0; 8_192]).unwrap();
+    let full = disk.write("b", [0; 1]).unwrap_err();
+    assert_eq!(full.kind(), io::ErrorKind::StorageFull);
+}
+
+#[test]
+fn a_bit_that_rots_is_wrong_in_what_a_crash_brings_back_too() {
+    let wrong = |bytes: &[u8]| {
+        let ones = bytes.iter().map(|byte| (byte ^ byte & 0x80).count_ones());
+        ones.sum::<u32>()
+    };
+    for seed in 0..SEEDS {
+        let sim = Sim::new(seed);
+        sim.host("n0", || async {
+            write_durably(&[0; 8])?;
+            open_again()?.write_all(&[0x80; 8])?;
+            pending::<io::Result<()>>().await
+        });
+        sim.client("clock", async { sleep(secs(9)).await });
+        sim.after(secs(4), |sim| sim.rot("n0", "f"));
+        sim.after(secs(5), |sim| sim.crash("n0"));
+        sim.try_run().unwrap();
+        let left = sim.disk("n0").read("f").unwrap();
+        let highest = left.iter().filter(|byte| **byte & 0x80 != 0).count();
+        // It was one of the bits that are nought in both, or one of those that differ.
+        let is_right = match wrong(&left) {
+            1 => [0, 8].contains(&highest),
+            _ => [1, 7].contains(&highest),
+        };
+        assert!(is_right, "seed {seed}: {left:?}");
+    }
+}
+
+#[test]
+fn what_is_removed_or_punched_out_gives_its_room_back() {
+    let faults = DiskFaults {
+        capacity: Some(40_960),
+        ..DiskFaults::default()
+    };
+    with_disk(faults, async || {
+        for _ in 0..5 {
+            fs::write("f", [1; 40_960]).unwrap();
+            fs::remove_file("f").unwrap();
+        }
+    });
+    with_disk(faults, async || {
+        fs::write("f", [1; 40_960]).unwrap();
+        punch("f", 4_096, 8_192);
+        fs::write("g", [1; 8_192]).unwrap();
+    });
+}
+
+#[allow(unsafe_code, reason = "a call of libc")]
+fn punch(path: &str, at: i64, len: i64) {
+    let file = File::options().write(true).open(path).unwrap();
+    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    // SAFETY: it takes no pointers.
+    let done = unsafe { libc::fallocate(file.as_raw_fd(), mode, at, len) };
+    assert_eq!(done, 0);
+}
+
+#[test]
+fn what_a_test_writes_is_whole_or_an_error() {
+    let sim = Sim::new(1);
+    sim.host("n0", pending::<()>);
+    let faults = DiskFaults {
+        capacity: Some(8_192),
+        ..DiskFaults::default()
+    };
+    sim.set_disk("n0", faults);
+    let long = sim.disk("n0").write("a", [0; 9_000]).unwrap_err();
+    assert_eq!(long.kind(), io::ErrorKind::StorageFull);
+}
+
+#[test]
+fn sectors_are_torn_as_often_as_it_is_said() {
+    let faults = DiskFaults {
+        tear_ppm: 1_000_000,
+        ..DiskFaults::default()
+    };
+    let is_torn = |seed: &u64| {
+        let write = async || {
+            write_durably(&[1; 512])?;
+            open_again()?.write_all(&[2; 512])
+        };
+        let left = crashed(*seed, faults, write, |disk| disk.read("f").unwrap());
+        assert!(left.is_sorted_by(|one, next| one >= next), "{left:?}");
+        left.contains(&1) && left.contains(&2)
+    };
+    // One that is torn before its first byte is whole.
+    let torn = (0..SEEDS).filter(is_torn).count();
+    assert!(torn + 3 > SEEDS as usize, "{torn}");
+}

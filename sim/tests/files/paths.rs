@@ -309,6 +309,8 @@ pub(crate) fn keys_are_those_of_the_file(at: &Path, t: &mut Trace) {
     for project in [1, 255, 256] {
         let found = key(&path, project).cast_unsigned();
         t.note("project", found >> 24);
+        // Both are the function of the seam.
+        assert_eq!(found >> 24, project.cast_unsigned() & 0xff);
         t.note("disk", found >> 16 & 0xff == about.dev() as u32 & 0xff);
         t.note("file", found & 0xffff == about.ino() as u32 & 0xffff);
     }

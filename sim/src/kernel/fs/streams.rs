@@ -266,3 +266,27 @@ pub(super) const PART: &[*const c_void] = &[
     fileno as *const c_void,
     fileno_unlocked as *const c_void,
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // A stream of the system may have the same address later.
+    #[test]
+    fn a_stream_that_is_closed_is_forgotten() {
+        let sim = crate::Sim::new(1);
+        sim.client("host", async {
+            // SAFETY: the texts end with NUL, and the stream is closed once.
+            unsafe {
+                let stream = fopen(c"f".as_ptr(), c"w".as_ptr());
+                let cookie = open_streams().cookies.get(&stream.addr()).copied();
+                let is_known = |cookie| open_streams().cookies.values().any(|one| *one == cookie);
+                let cookie = cookie.expect("it is open");
+                assert!(is_known(cookie));
+                assert_eq!(libc::fclose(stream), 0);
+                assert!(!is_known(cookie));
+            }
+        });
+        sim.try_run().unwrap();
+    }
+}
