@@ -53,6 +53,7 @@
 mod addr;
 mod by_number;
 mod clock;
+mod counters;
 mod cpus;
 mod descriptors;
 mod files;

@@ -4,6 +4,8 @@
 
 #[path = "calls/control.rs"]
 mod control;
+#[path = "calls/counters.rs"]
+mod counters;
 #[path = "calls/descriptors.rs"]
 mod descriptors;
 #[path = "calls/exclusive.rs"]

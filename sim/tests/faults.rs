@@ -574,3 +574,26 @@ fn a_receive_queue_has_the_size_that_it_is_told() {
         .count();
     assert_eq!(count, 20);
 }
+
+/// Fails if the lowest bits of a sender's port do not matter.
+#[test]
+fn two_sockets_that_share_a_port_share_the_senders() {
+    let (mut net, a, b) = two_hosts();
+    let sockets = [(); 2].map(|()| {
+        let socket = net.udp_socket(b, false);
+        net.set_reuse_port(socket, true).unwrap();
+        net.bind(socket, at("10.0.0.2:53")).unwrap();
+        socket
+    });
+    let mut counts = [0; 2];
+    for _ in 0..40 {
+        let from = net.udp_socket(a, false);
+        net.send_to(from, b"x", at("10.0.0.2:53")).unwrap();
+        run(&mut net, MILLISECOND);
+        for (socket, count) in sockets.into_iter().zip(&mut counts) {
+            *count += u32::from(net.recv(socket, &mut [0]).is_ok());
+        }
+    }
+    assert!(counts[0] > 5 && counts[1] > 5, "{counts:?}");
+    assert_eq!(counts[0] + counts[1], 40);
+}

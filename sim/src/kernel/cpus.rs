@@ -9,7 +9,7 @@
 
 use std::ptr;
 
-use libc::{c_int, c_long, c_uint, c_void, cpu_set_t, pid_t};
+use libc::{c_int, c_long, c_uint, c_ulong, c_void, cpu_set_t, pid_t};
 
 use super::{
     fails, memory,
@@ -35,7 +35,7 @@ unsafe extern "C" fn sched_getaffinity(pid: pid_t, size: usize, set: *mut cpu_se
         unsafe { ptr::write_bytes(set.cast::<u8>().add(written), 0, size - written) };
         return 0;
     };
-    if size < cpus.div_ceil(8) {
+    if size < cpus.div_ceil(8) || !size.is_multiple_of(size_of::<c_ulong>()) {
         return fails(libc::EINVAL);
     }
     for at in 0..size {

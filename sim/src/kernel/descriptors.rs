@@ -251,7 +251,10 @@ unsafe extern "C" fn ioctl(fd: c_int, request: libc::Ioctl, argument: *mut c_cha
                     Kind::Unix(id) => world.unix.unread(*id)? as c_int,
                     Kind::File(open) => world.hosts[*host].disk.unread(open)? as c_int,
                     Kind::Pipe(end) => world.pipes.unread(*end) as c_int,
-                    _ => world.net.unread(kind.socket()?)? as c_int,
+                    _ => match kind.socket() {
+                        Ok(socket) => world.net.unread(socket)? as c_int,
+                        Err(_) => return Err(os(no_request(kind))),
+                    },
                 };
                 // SAFETY: as above.
                 unsafe { ptr::write_unaligned(argument, waits) };

@@ -74,6 +74,7 @@ extern "C" fn kill(process: pid_t, signal: c_int) -> c_int {
     match (own, signal) {
         (false, _) => fails(libc::ESRCH),
         (true, 0) => 0,
+        (true, ..0 | 65..) => fails(libc::EINVAL),
         (true, _) => {
             in_host("kill", "use Sim::signal in the test");
             fails(libc::ENOSYS)

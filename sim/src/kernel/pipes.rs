@@ -54,7 +54,8 @@ pub(super) unsafe fn write((end, nonblocking): (End, bool), from: &[iovec]) -> i
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn pipe2(out: *mut c_int, flags: c_int) -> c_int {
     let made = world::with_host(|world, host| {
-        let known = libc::O_NONBLOCK | libc::O_CLOEXEC | libc::O_DIRECT;
+        // There is no mode of packets (`O_DIRECT`).
+        let known = libc::O_NONBLOCK | libc::O_CLOEXEC;
         if flags & !known != 0 {
             return Err(os(libc::EINVAL));
         }

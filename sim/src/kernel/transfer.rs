@@ -11,7 +11,7 @@ use std::{borrow::Cow, io, net::SocketAddr, ptr, slice};
 use libc::{c_int, c_void, iovec, size_t, sockaddr, socklen_t, ssize_t};
 
 use super::{
-    addr, fails,
+    addr, counters, fails,
     files::Kind,
     fs::{
         data::{read_file, write_file},
@@ -298,12 +298,9 @@ unsafe extern "C" fn read(fd: c_int, out: *mut c_void, len: size_t) -> ssize_t {
         // SAFETY: by the contract of libc.
         return unsafe { call()(libc::SYS_read, fd, out, len) as ssize_t };
     }
-    if let Some(count) = take_count(fd, len) {
-        return transferred(count.map(|count| {
-            // SAFETY: by the contract of libc there is room for 8 bytes.
-            unsafe { ptr::write_unaligned(out.cast::<u64>(), count) };
-            8
-        }));
+    // SAFETY: by the contract of libc.
+    if let Some(taken) = unsafe { counters::read(fd, &one(out, len)) } {
+        return transferred(taken);
     }
     if is_file(fd) {
         // SAFETY: by the contract of libc.
@@ -326,6 +323,13 @@ unsafe extern "C" fn readv(fd: c_int, list: *const iovec, count: c_int) -> ssize
     if !is_ours(fd) {
         // SAFETY: by the contract of libc.
         return unsafe { call()(libc::SYS_readv, fd, list, count) as ssize_t };
+    }
+    if counters::is_one(fd) {
+        // SAFETY: by the contract of libc.
+        return transferred(unsafe {
+            let into = entries(list, count as usize);
+            into.and_then(|into| counters::read(fd, into).unwrap_or(Err(os(libc::EINVAL))))
+        });
     }
     if is_file(fd) {
         // SAFETY: by the contract of libc.
@@ -350,31 +354,6 @@ unsafe extern "C" fn readv(fd: c_int, list: *const iovec, count: c_int) -> ssize
         })
     };
     transferred(received.map(Received::length))
-}
-
-/// The count of an eventfd, which is zero then. None if it is none.
-fn take_count(fd: c_int, len: usize) -> Option<io::Result<u64>> {
-    let taken = world::with(|world| {
-        let file = world.files.get(fd).ok()?;
-        match &mut file.kind {
-            Kind::Event { .. } | Kind::Timer(_) if len < 8 => Some(Err(os(libc::EINVAL))),
-            Kind::Event { count: 0, .. } => {
-                Some(or_deadlock(file.nonblocking, Err(os(libc::EAGAIN))))
-            }
-            Kind::Event {
-                count,
-                is_semaphore,
-            } => {
-                let taken = if *is_semaphore { 1 } else { *count };
-                *count -= taken;
-                Some(Ok(taken))
-            }
-            Kind::Timer(_) => Some(world.read_timer(fd)),
-            Kind::Epoll(_) => Some(Err(os(libc::EINVAL))),
-            _ => None,
-        }
-    });
-    taken.flatten()
 }
 
 // --- sending ---
@@ -480,17 +459,9 @@ pub(super) unsafe extern "C" fn write(fd: c_int, from: *const c_void, len: size_
         // SAFETY: by the contract of libc.
         return unsafe { call()(libc::SYS_write, fd, from, len) as ssize_t };
     }
-    let is_event = world::with(|world| {
-        let file = world.files.get(fd);
-        file.is_ok_and(|file| matches!(file.kind, Kind::Event { .. }))
-    });
-    if is_event == Some(true) {
-        if len != 8 {
-            return fails(libc::EINVAL) as ssize_t;
-        }
-        // SAFETY: by the contract of libc there are 8 bytes.
-        let by = unsafe { ptr::read_unaligned(from.cast::<u64>()) };
-        return transferred(add_count(fd, by));
+    // SAFETY: by the contract of libc.
+    if let Some(added) = unsafe { counters::write(fd, &one(from, len)) } {
+        return transferred(added);
     }
     let has_no_write = world::with(|world| {
         let file = world.files.get(fd);
@@ -511,30 +482,18 @@ pub(super) unsafe extern "C" fn write(fd: c_int, from: *const c_void, len: size_
     transferred(unsafe { send_all(fd, &one(from, len), 0, None, &Sending::default()) })
 }
 
-fn add_count(fd: c_int, by: u64) -> io::Result<usize> {
-    let added = world::with(|world| {
-        let key = world.files.of(fd)?;
-        let file = world.files.get(fd)?;
-        if by == u64::MAX {
-            return Err(os(libc::EINVAL));
-        }
-        if let Kind::Event { count, .. } = &mut file.kind {
-            match count.checked_add(by) {
-                Some(sum) if sum < u64::MAX => *count = sum,
-                _ => return or_deadlock(file.nonblocking, Err(os(libc::EAGAIN))),
-            }
-        }
-        world.edge(key, libc::EPOLLIN as u32);
-        Ok(8)
-    });
-    added.unwrap_or_else(|| Err(os(libc::EBADF)))
-}
-
 #[unsafe(no_mangle)]
 unsafe extern "C" fn writev(fd: c_int, list: *const iovec, count: c_int) -> ssize_t {
     if !is_ours(fd) {
         // SAFETY: by the contract of libc.
         return unsafe { call()(libc::SYS_writev, fd, list, count) as ssize_t };
+    }
+    if counters::is_one(fd) {
+        // SAFETY: by the contract of libc.
+        return transferred(unsafe {
+            let from = entries(list, count as usize);
+            from.and_then(|from| counters::write(fd, from).unwrap_or(Err(os(libc::EINVAL))))
+        });
     }
     if is_file(fd) {
         // SAFETY: by the contract of libc.

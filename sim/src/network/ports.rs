@@ -399,7 +399,8 @@ fn hash(addr: SocketAddr) -> usize {
     let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
     });
-    (hash >> 32) as usize
+    // Low bits of the product alone hardly depend on the port.
+    (hash ^ hash >> 32) as usize
 }
 
 /// The lowest address in the order of addresses.
