@@ -87,7 +87,7 @@ fn near_first(rng: &Rng, near: usize, len: usize) -> impl Iterator<Item = usize>
 }
 
 impl Worker {
-    /// Up to four rounds over all other Ps.
+    /// Up to four rounds over all other Ps that are awake.
     pub(super) fn search(&self) -> Search {
         if !self.begin_search() {
             return Search::Nothing;
@@ -103,7 +103,10 @@ impl Worker {
         let ordered = self.shared.queues.ordered.is_used();
         // See *Detached computations* in `fork_join/owner.rs`.
         let computes = self.shared.could_take() > 0;
-        for round in ROUNDS {
+        // Without a victim each round is as the first.
+        let is_alone = seen.iter().all(|victim| victim.index == own);
+        let rounds = if is_alone { 1 } else { ROUNDS.len() };
+        for round in ROUNDS.into_iter().take(rounds) {
             if ordered && let Some(task) = self.steal_ordered(ABOVE) {
                 return Search::Found(task);
             }
