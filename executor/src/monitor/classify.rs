@@ -160,7 +160,7 @@ fn moved_on(
         && ask.is_off_core(cpu)
         && !view.spare
         && ask.others_need_a_permit(false)
-        && ask.is_waiting();
+        && ask.is_waiting() == Some(true);
     Verdict {
         computes: Some(false),
         ended,
@@ -198,9 +198,9 @@ fn goes_on(
     let known = computes.filter(|_| view.is_stuck());
     let mark = known.and_then(|computes| new_mark(computes, cpu, ask));
     let asks = asks_why(view, seen, stall.is_some(), stood_still, ask);
-    let waiting = asks && ask.is_waiting();
-    seen.stall.waited |= waiting;
-    let blocked = waiting && stood_still;
+    let waiting = asks.then(|| ask.is_waiting()).flatten();
+    seen.stall.note_wait(waiting);
+    let blocked = waiting == Some(true) && stood_still;
     let is_slow = blocked || ran.is_none_or(|ran| ran >= COMPUTES_NS);
     let act = what_to_take(view, round, seen, waits, blocked, ask);
     let revoked = matches!(act, Act::Revoke { .. });

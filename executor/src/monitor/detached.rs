@@ -43,7 +43,7 @@ impl Share {
 /// is.
 pub(super) fn new_mark(computes: bool, cpu: Option<u64>, ask: &impl Ask) -> Option<bool> {
     // A thread that was off its core for that long may have waited for one.
-    let is_off = || cpu.is_none() || ask.is_waiting();
+    let is_off = || cpu.is_none() || ask.is_waiting() == Some(true);
     (computes || (ask.computed() && is_off())).then_some(computes)
 }
 

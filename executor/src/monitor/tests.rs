@@ -594,7 +594,7 @@ fn a_virtual_thread_blocks_or_computes() {
         watched.blocks(blocks);
         assert_eq!(asked.cpu_time(), Some(if blocks { 0 } else { 5 }));
         assert_eq!(asked.is_off_core(Some(5)), blocks);
-        assert_eq!(asked.is_waiting(), blocks);
+        assert_eq!(asked.is_waiting(), Some(blocks));
         assert!(!asked.is_off_core(None), "nobody tells");
     }
     watched.end();
@@ -635,7 +635,7 @@ fn the_system_tells_whether_a_thread_blocks() {
     let cpu = asked.cpu_time();
     assert!(cpu.is_some_and(|cpu| cpu > 1), "{cpu:?}");
     assert_eq!(cpu, id.cpu_time_ns());
-    assert!(asked.is_waiting());
+    assert_eq!(asked.is_waiting(), Some(true));
     assert!(asked.is_off_core(cpu));
     drop(stop);
     thread.join().unwrap();
@@ -643,7 +643,7 @@ fn the_system_tells_whether_a_thread_blocks() {
     peer.thread
         .number
         .store(ThreadId::current().as_u32(), Relaxed);
-    assert!(!asked.is_waiting());
+    assert_eq!(asked.is_waiting(), Some(false));
     eventually("its CPU time moves", || {
         !asked.is_off_core(asked.cpu_time())
     });

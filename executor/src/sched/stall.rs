@@ -137,9 +137,10 @@ pub enum StallKind {
     /// else: a lock, a file, a sleep.
     Blocked,
     /// It was on a core for a quarter of the time or more. All stalls are of this kind where the
-    /// system does not tell.
+    /// system does not tell what a thread waits for; [`cpu_time`](StallReport::cpu_time) may say
+    /// more there.
     Computing,
-    /// It was on a core for less than a quarter of the time, and was only seen to wait for a core:
+    /// It was on a core for less than a quarter of the time, and was seen to wait only for a core:
     /// there are more threads than cores, or a quota of CPU time is used up. The task is not at
     /// fault.
     Descheduled,
@@ -212,19 +213,15 @@ pub(crate) struct Measured {
 }
 
 impl Measured {
-    /// Whether its thread was mostly on no core.
-    fn hardly_ran(self) -> bool {
-        self.kind != StallKind::Computing
-    }
-
     /// It has lasted for `lasted` nanoseconds, and its thread was on a core for `used` of them.
-    /// `waited`: the thread was seen to wait for something else than a core.
-    fn new(lasted: u64, used: Option<u64>, waited: bool) -> Self {
+    /// `waited`: whether the thread was seen to wait for something else than a core, if the system
+    /// told.
+    fn new(lasted: u64, used: Option<u64>, waited: Option<bool>) -> Self {
         // Two clocks, which are not read at the same time.
         let used = used.map(|used| used.min(lasted));
-        let kind = match used {
-            Some(used) if used < lasted / COMPUTES_PART && waited => StallKind::Blocked,
-            Some(used) if used < lasted / COMPUTES_PART => StallKind::Descheduled,
+        let kind = match waited {
+            Some(true) if hardly_ran(lasted, used) => StallKind::Blocked,
+            Some(false) if hardly_ran(lasted, used) => StallKind::Descheduled,
             _ => StallKind::Computing,
         };
         Self {
@@ -233,6 +230,12 @@ impl Measured {
             cpu_time: used.map(Duration::from_nanos),
         }
     }
+}
+
+/// Whether a thread was mostly on no core, which used `used` of `lasted` nanoseconds. If the system
+/// does not tell, it was on one.
+fn hardly_ran(lasted: u64, used: Option<u64>) -> bool {
+    used.is_some_and(|used| used < lasted / COMPUTES_PART)
 }
 
 /// What the monitor has made known of a stall.
@@ -256,8 +259,9 @@ pub(crate) struct Stalling {
     since: u64,
     /// Its thread's CPU time then.
     cpu: Option<u64>,
-    /// The system said since then that its thread waits for something other than a core.
-    pub(crate) waited: bool,
+    /// Whether the system said since then that its thread waits for something other than a core.
+    /// None: it said nothing, or was not asked.
+    waited: Option<bool>,
     pub(crate) told: Told,
 }
 
@@ -267,7 +271,7 @@ impl Stalling {
             forks,
             since: now,
             cpu,
-            waited: false,
+            waited: None,
             told: Told::Nothing,
         }
     }
@@ -284,16 +288,29 @@ impl Stalling {
 
     /// What it is at a look that reads the CPU time `cpu`.
     pub(crate) fn measure(&self, now: u64, cpu: Option<u64>) -> Measured {
-        let used = cpu
-            .zip(self.cpu)
-            .map(|(cpu, before)| cpu.saturating_sub(before));
-        Measured::new(now.saturating_sub(self.since), used, self.waited)
+        Measured::new(self.lasted(now), self.used(cpu), self.waited)
+    }
+
+    fn lasted(&self, now: u64) -> u64 {
+        now.saturating_sub(self.since)
+    }
+
+    fn used(&self, cpu: Option<u64>) -> Option<u64> {
+        cpu.zip(self.cpu)
+            .map(|(cpu, before)| cpu.saturating_sub(before))
+    }
+
+    /// The system was asked whether its thread waits for something other than a core. That it did
+    /// so once is more than that it did not at another look, and any answer is more than none.
+    pub(crate) fn note_wait(&mut self, waits: Option<bool>) {
+        self.waited = self.waited.max(waits);
     }
 
     /// Whether the system is to be asked what its thread waits for, which has not moved since the
     /// last look or has.
     pub(crate) fn is_unexplained(&self, now: u64, cpu: Option<u64>, stood_still: bool) -> bool {
-        !self.waited && (stood_still || self.measure(now, cpu).hardly_ran())
+        let hardly_ran = || hardly_ran(self.lasted(now), self.used(cpu));
+        self.waited != Some(true) && (stood_still || hardly_ran())
     }
 
     /// It is over: what is to be reported of that.
@@ -555,12 +572,14 @@ pub(super) mod tests {
             assert_eq!(measured.running_for, Duration::from_nanos(100));
             (measured.kind, measured.cpu_time.map(|time| time.as_nanos()))
         };
-        for waited in [false, true] {
+        for waited in [None, Some(false), Some(true)] {
             assert_eq!(kind(None, waited), (StallKind::Computing, None));
             assert_eq!(kind(Some(25), waited), (StallKind::Computing, Some(25)));
             assert_eq!(kind(Some(101), waited), (StallKind::Computing, Some(100)));
         }
-        assert_eq!(kind(Some(24), true), (StallKind::Blocked, Some(24)));
-        assert_eq!(kind(Some(24), false), (StallKind::Descheduled, Some(24)));
+        let hardly_ran = |waited| kind(Some(24), waited);
+        assert_eq!(hardly_ran(Some(true)), (StallKind::Blocked, Some(24)));
+        assert_eq!(hardly_ran(Some(false)), (StallKind::Descheduled, Some(24)));
+        assert_eq!(hardly_ran(None), (StallKind::Computing, Some(24)));
     }
 }
