@@ -39,6 +39,17 @@ pub(super) struct Seen {
     pub(super) long: bool,
 }
 
+impl Seen {
+    /// At a look at `now`: if the clock went back, its spans begin anew there. Else it would have
+    /// its slice, and would not be reported, until the clock has caught up.
+    fn begins_at_most(&mut self, now: u64) {
+        self.since = self.since.min(now);
+        self.wait.begins_at_most(now);
+        self.share.begins_at_most(now);
+        self.stall.begins_at_most(now);
+    }
+}
+
 /// What holds for all workers at a look.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Round {
@@ -183,6 +194,7 @@ fn goes_on(
     ask: &impl Ask,
 ) -> Verdict {
     let now = view.now;
+    seen.begins_at_most(now);
     let cpu = ask.cpu_time();
     let ran = cpu
         .zip(seen.cpu)

@@ -24,6 +24,11 @@ impl Share {
         Self { then: now, cpu }
     }
 
+    /// At a look at `now`: if the clock went back behind that look, it was just now.
+    pub(super) fn begins_at_most(&mut self, now: u64) {
+        self.then = self.then.min(now);
+    }
+
     /// Whether the thread computes, which has used `cpu` by now. None if that is not known yet: a
     /// look itself takes a core away. If the system does not tell, it does not.
     pub(super) fn computes(&mut self, now: u64, cpu: Option<u64>) -> Option<bool> {

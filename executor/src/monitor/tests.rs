@@ -92,6 +92,12 @@ impl Watched {
         self.shared().time.clock().advance(time);
     }
 
+    /// The system's clock does.
+    fn goes_back(&self, time: Duration) {
+        let clock = self.shared().time.clock();
+        clock.set(clock.now_ns() - time.as_nanos() as u64);
+    }
+
     fn is_in_a_poll(&self, polls: bool) {
         self.peer()
             .progress

@@ -306,6 +306,11 @@ impl Stalling {
         self.waited = self.waited.max(waits);
     }
 
+    /// At a look at `now`: if the clock went back behind its begin, it begins anew there.
+    pub(crate) fn begins_at_most(&mut self, now: u64) {
+        self.since = self.since.min(now);
+    }
+
     /// Whether the system is to be asked what its thread waits for, which has not moved since the
     /// last look or has.
     pub(crate) fn is_unexplained(&self, now: u64, cpu: Option<u64>, stood_still: bool) -> bool {
@@ -398,7 +403,7 @@ impl Reports {
         if peer.progress.ticks.load(Relaxed) != ticks {
             return Told::Suppressed;
         }
-        if now < next_after(self.began) {
+        if is_too_soon(now, self.began) {
             self.suppressed += 1;
             return Told::Suppressed;
         }
@@ -440,7 +445,9 @@ impl Reports {
     ) {
         let at = self.position(peer.index);
         let open = &mut self.open[at];
-        if now >= open.repeats_at().max(next_after(self.repeated)) {
+        // It may have begun anew, by a clock that went back.
+        open.since = now - measured.running_for.as_nanos() as u64;
+        if now >= open.repeats_at() && !is_too_soon(now, self.repeated) {
             self.repeated = Some(now);
             let suppressed = std::mem::take(&mut self.suppressed);
             open.report.update(StallPhase::GoesOn, measured, suppressed);
@@ -465,7 +472,8 @@ impl Reports {
     /// When the next report that a stall goes on is due.
     pub(crate) fn repeats_at(&self) -> Option<u64> {
         let first = self.open.iter().map(Open::repeats_at).min()?;
-        Some(first.max(next_after(self.repeated)))
+        let next = |last| last + REPORT_EVERY.as_nanos() as u64;
+        Some(first.max(self.repeated.map_or(0, next)))
     }
 
     fn position(&self, index: usize) -> usize {
@@ -475,9 +483,10 @@ impl Reports {
     }
 }
 
-/// When there may be another report of a kind.
-fn next_after(last: Option<u64>) -> u64 {
-    last.map_or(0, |last| last + REPORT_EVERY.as_nanos() as u64)
+/// Whether there was a report of a kind just before. If the clock went back by more than the time
+/// between two of them, there was not.
+fn is_too_soon(now: u64, last: Option<u64>) -> bool {
+    last.is_some_and(|last| now.abs_diff(last) < REPORT_EVERY.as_nanos() as u64)
 }
 
 impl StallReport {
