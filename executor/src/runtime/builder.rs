@@ -2,11 +2,9 @@
 
 use std::{sync::Arc as StdArc, time::Duration};
 
-use super::{
-    BuildError, Handle, Runtime, environment,
-    error::{NETPOLL, THREAD},
-};
+use super::{BuildError, Handle, Runtime, environment};
 use crate::{
+    advice::{NETPOLL, THREAD},
     given::{self, ABOVE},
     nodes::Nodes,
     recorder::{Level, recorder_bytes},

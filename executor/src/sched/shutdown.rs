@@ -74,6 +74,7 @@ use std::{
 
 use super::{Shared, Worker, processor::attention, snapshots::Why, worker::Scope};
 use crate::{
+    advice::{Advised, THREAD, advice},
     cell::{SchedulerHandle, ScopeBarrier, Task, report},
     note::event,
     permit::{
@@ -299,9 +300,11 @@ impl Shared {
         let builder = thread::Builder::new().name(format!("{}-{what}", self.config.name));
         let started = self.start(builder, move || f(&shared));
         if let Err(error) = &started {
+            let advice = advice(THREAD, error);
+            let words = Advised(error, advice);
             self.reports.tell(
-                || tracing::warn!(%error, what, "no thread in the background"),
-                format_args!("no thread in the background for {what:?}: {error}"),
+                || tracing::warn!(%error, advice, what, "no thread in the background"),
+                format_args!("no thread in the background for {what:?}: {words}"),
             );
         }
         started.is_ok()
