@@ -394,14 +394,12 @@ impl Worker {
             while let Some(task) = self.take_any() {
                 self.dispose(task);
             }
-            // A drop may have woken others, pinned ones among them.
-            self.clear_pinned();
-            if self.p.lrq.is_empty()
-                && self.p.priority_queues.is_empty()
-                && !self.shared().any_task()
-            {
+            // A drop may have woken others, pinned ones among them. Those that are not pinned were
+            // taken just now. Without this look each thread would walk over all queues once more.
+            if !self.p.pinned.has_live() {
                 break;
             }
+            self.clear_pinned();
         }
     }
 
@@ -470,7 +468,7 @@ impl Worker {
         own.or_else(|| self.shared().pop_queued()).or_else(|| {
             self.shared()
                 .peers()
-                .filter(|peer| peer.index != self.peer().index)
+                .filter(|peer| peer.index != self.peer().index && peer.has_some())
                 .find_map(|peer| match peer.queues.lrq.steal_into(&self.p.lrq) {
                     Steal::Stolen { first, .. } => Some(first),
                     Steal::Empty | Steal::Busy => peer
