@@ -67,8 +67,9 @@
 //!
 //! # Processes
 //!
-//! Every descriptor is close-on-exec. After a fork without exec, sockets and runtime are the
-//! parent's.
+//! Every descriptor is close-on-exec. After a fork without exec, sockets, listeners for signals and
+//! runtime are the parent's. [`Builder::build`](crate::runtime::Builder::build) says what the child
+//! may do.
 //!
 //! # The files
 //!

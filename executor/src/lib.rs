@@ -22,6 +22,8 @@
     )
 )]
 
+#[cfg(not(ws_loom))]
+mod advice;
 mod bit_set;
 #[cfg(not(ws_loom))]
 mod block_on;

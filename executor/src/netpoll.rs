@@ -10,6 +10,7 @@ use std::{
 use ws_reactor::Netpoll;
 
 use crate::{
+    advice::{Advised, advice},
     context,
     sched::{Shared, Worker},
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -83,9 +84,11 @@ impl Shared {
     fn accept_waits(&self, error: &io::Error) {
         let count = self.io.accepts_delayed.fetch_add(1, Relaxed) + 1;
         if self.io.accept_reports.passes() {
+            let advice = advice("a connection", error);
+            let words = Advised(error, advice);
             self.reports.tell_limited(
-                || tracing::warn!(%error, count, "no room for a connection: accept waits"),
-                format_args!("no room for a connection: accept waits: {error}"),
+                || tracing::warn!(%error, advice, count, "no room for a connection: accept waits"),
+                format_args!("no room for a connection: accept waits: {words}"),
             );
         }
     }

@@ -49,13 +49,21 @@ impl Throttle {
 
     fn admit_at(&self, now: Instant) -> Option<u64> {
         let State { last, left_out } = &mut *self.state.lock();
-        if last.is_some_and(|last| now.saturating_duration_since(last) < self.period) {
+        if last.is_some_and(|last| apart(now, last) < self.period) {
             *left_out += 1;
             return None;
         }
         *last = Some(now);
         Some(std::mem::take(left_out))
     }
+}
+
+/// The time between two moments. A moment is before the last one if its caller was slow, by a
+/// little; or if the clock went back, perhaps by much. Then nothing is to wait until the clock has
+/// caught up.
+fn apart(one: Instant, other: Instant) -> Duration {
+    one.saturating_duration_since(other)
+        .max(other.saturating_duration_since(one))
 }
 
 #[cfg(test)]
@@ -71,9 +79,22 @@ mod tests {
         assert_eq!(throttle.admit_at(begin), None);
         assert_eq!(throttle.admit_at(begin + nearly), None);
         assert_eq!(throttle.admit_at(begin + REPORT_EVERY), Some(2));
-        assert_eq!(throttle.admit_at(begin), None, "a caller that was slow");
+        let slow = begin + Duration::from_nanos(1);
+        assert_eq!(throttle.admit_at(slow), None, "a caller that was slow");
         assert_eq!(throttle.admit_at(begin + REPORT_EVERY + nearly), None);
         assert_eq!(throttle.admit_at(begin + 2 * REPORT_EVERY), Some(2));
         assert_eq!(throttle.admit_at(begin + 4 * REPORT_EVERY), Some(0));
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_holds_up_no_report_for_longer_than_two_periods() {
+        let throttle = Throttle::new(REPORT_EVERY);
+        let begin = Instant::now();
+        let before = begin + 60 * REPORT_EVERY;
+        assert_eq!(throttle.admit_at(before), Some(0));
+        assert_eq!(throttle.admit_at(before), None);
+        assert_eq!(throttle.admit_at(begin), Some(1), "the clock went back");
+        assert_eq!(throttle.admit_at(begin), None);
+        assert_eq!(throttle.admit_at(begin + REPORT_EVERY), Some(1));
     }
 }

@@ -221,7 +221,7 @@ fn a_thread_that_cannot_be_had() {
         let (_, lines) = ends_well(child);
         let is_told = |line: &String| {
             line.starts_with("ws: no thread could be started: work waits for the others: ")
-                && line.contains("`Builder::max_threads`")
+                && line.contains("`Builder::max_threads` allows: raise it")
         };
         assert!(lines.iter().any(is_told), "{lines:?}");
     };
@@ -255,6 +255,8 @@ fn no_descriptor_is_left() {
         assert_eq!(lines.len(), 1, "{lines:?}");
         let start = "ws: no room for a connection: accept waits: ";
         assert!(lines[0].starts_with(start), "{lines:?}");
+        let what_to_do = "raise the limit of descriptors (`ulimit -n`";
+        assert!(lines[0].contains(what_to_do), "{lines:?}");
     };
     with_child("no_descriptor_is_left", parent, || {
         let runtime = runtime(Reports::default());

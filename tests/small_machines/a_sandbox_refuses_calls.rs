@@ -6,7 +6,8 @@
 //! fires; with those of `timerfd_create` and `eventfd2` as errors of the build; and with refusals
 //! that are told at each look, or never (`sched/refusals.rs`). Also without the look at the netpoll
 //! in the build, with EINVAL of `timerfd_settime` as an error, with a failure of the netpoll that
-//! only `tracing` hears of, and without an advice for EINVAL.
+//! only `tracing` hears of, and without an advice for EINVAL. And with one for refused threads that
+//! names `clone` alone.
 
 use std::time::Duration;
 
@@ -226,10 +227,17 @@ fn an_advice_for_each_error() {
             libc::EAGAIN,
             "with musl, a sandbox that refuses `clone`",
         ),
+        (libc::SYS_mmap, libc::EPERM, "must allow `mmap`, `mprotect`"),
+        (
+            libc::SYS_mprotect,
+            libc::EPERM,
+            "must allow `mmap`, `mprotect`",
+        ),
     ];
+    let of_threads = [libc::SYS_clone3, libc::SYS_mmap, libc::SYS_mprotect];
     for &(call, error, words) in refused {
-        if call == libc::SYS_clone3 && !cfg!(target_env = "gnu") {
-            // musl does not call it.
+        if of_threads.contains(&call) && !cfg!(target_env = "gnu") {
+            // musl does not call `clone3`, and has one error for all that a thread needs.
             continue;
         }
         let said = child::run(TEST, &format!("{call} {error}"), |_| ());

@@ -1,11 +1,15 @@
 //! One CPU, little memory, a small quota, few threads and descriptors, no `/proc`.
 //!
-//! Seen to fail: with refusals that are never told or told again, and without the advice in the
-//! error of the build (`runtime/error.rs`).
+//! Seen to fail: with refusals that are never told or told again, without the advice in the
+//! error of the build (`runtime/error.rs`), and with a stall that counts as a wait for a core where
+//! the system does not tell (`sched/stall.rs`).
 
-use std::{fs, io, os::unix::process::CommandExt, path::PathBuf, process::Command};
+use std::{
+    fs, io, os::unix::process::CommandExt, path::PathBuf, process::Command, sync::mpsc,
+    time::Duration,
+};
 
-use ws::runtime::Builder;
+use ws::runtime::{Builder, StallKind};
 
 use crate::{
     net_support::skipped,
@@ -197,4 +201,35 @@ fn without_proc_it_works_and_says_so() {
         .collect();
     assert_eq!(told.len(), 1, "{said:?}");
     assert!(told[0].contains("quota"), "{said:?}");
+}
+
+/// All stalls are of one kind where the system does not tell, and say so.
+#[test]
+fn without_proc_a_stall_is_of_the_kind_for_what_is_not_known() {
+    const TEST: &str =
+        "few_of_everything::without_proc_a_stall_is_of_the_kind_for_what_is_not_known";
+    if child::order().is_some() {
+        let (tell, told) = mpsc::channel();
+        let builder = Builder::new()
+            .workers(2)
+            .stall_threshold(Duration::from_millis(20))
+            .on_stall(move |stall| _ = tell.send(stall.clone()));
+        let runtime = builder.build().expect("`/proc` is not needed");
+        // It blocks until it is reported.
+        let task = runtime.spawn(async move { told.recv() });
+        let stall = runtime.block_on(task).expect("it ends");
+        let stall = stall.expect("the hook has the other end");
+        let used = stall.cpu_time.expect("the clock of a thread needs no file");
+        assert!(used < stall.running_for / 4, "{stall}");
+        assert_eq!(stall.kind, StallKind::Computing, "{stall}");
+        work::row("stall", Ok(()));
+        return;
+    }
+    // SAFETY: the call has no arguments.
+    if unsafe { libc::geteuid() } != 0 {
+        skipped("a process without /proc: only root can take it away");
+        return;
+    }
+    let said = child::run(TEST, "", |command| before_start(command, hide_proc));
+    assert!(said.went_well("stall"), "{said:?}");
 }

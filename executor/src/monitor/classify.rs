@@ -39,6 +39,17 @@ pub(super) struct Seen {
     pub(super) long: bool,
 }
 
+impl Seen {
+    /// At a look at `now`: if the clock went back, its spans begin anew there. Else it would have
+    /// its slice, and would not be reported, until the clock has caught up.
+    fn begins_at_most(&mut self, now: u64) {
+        self.since = self.since.min(now);
+        self.wait.begins_at_most(now);
+        self.share.begins_at_most(now);
+        self.stall.begins_at_most(now);
+    }
+}
+
 /// What holds for all workers at a look.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Round {
@@ -160,7 +171,7 @@ fn moved_on(
         && ask.is_off_core(cpu)
         && !view.spare
         && ask.others_need_a_permit(false)
-        && ask.is_waiting();
+        && ask.is_waiting() == Some(true);
     Verdict {
         computes: Some(false),
         ended,
@@ -183,6 +194,7 @@ fn goes_on(
     ask: &impl Ask,
 ) -> Verdict {
     let now = view.now;
+    seen.begins_at_most(now);
     let cpu = ask.cpu_time();
     let ran = cpu
         .zip(seen.cpu)
@@ -198,9 +210,9 @@ fn goes_on(
     let known = computes.filter(|_| view.is_stuck());
     let mark = known.and_then(|computes| new_mark(computes, cpu, ask));
     let asks = asks_why(view, seen, stall.is_some(), stood_still, ask);
-    let waiting = asks && ask.is_waiting();
-    seen.stall.waited |= waiting;
-    let blocked = waiting && stood_still;
+    let waiting = asks.then(|| ask.is_waiting()).flatten();
+    seen.stall.note_wait(waiting);
+    let blocked = waiting == Some(true) && stood_still;
     let is_slow = blocked || ran.is_none_or(|ran| ran >= COMPUTES_NS);
     let act = what_to_take(view, round, seen, waits, blocked, ask);
     let revoked = matches!(act, Act::Revoke { .. });

@@ -24,6 +24,11 @@ impl Share {
         Self { then: now, cpu }
     }
 
+    /// At a look at `now`: if the clock went back behind that look, it was just now.
+    pub(super) fn begins_at_most(&mut self, now: u64) {
+        self.then = self.then.min(now);
+    }
+
     /// Whether the thread computes, which has used `cpu` by now. None if that is not known yet: a
     /// look itself takes a core away. If the system does not tell, it does not.
     pub(super) fn computes(&mut self, now: u64, cpu: Option<u64>) -> Option<bool> {
@@ -43,7 +48,7 @@ impl Share {
 /// is.
 pub(super) fn new_mark(computes: bool, cpu: Option<u64>, ask: &impl Ask) -> Option<bool> {
     // A thread that was off its core for that long may have waited for one.
-    let is_off = || cpu.is_none() || ask.is_waiting();
+    let is_off = || cpu.is_none() || ask.is_waiting() == Some(true);
     (computes || (ask.computed() && is_off())).then_some(computes)
 }
 

@@ -67,8 +67,8 @@ pub(super) trait Ask {
     fn cpu_time(&self) -> Option<u64>;
     /// Whether its thread, whose CPU time was `cpu` just now, is on no core at this moment.
     fn is_off_core(&self, cpu: Option<u64>) -> bool;
-    /// Whether its thread waits for something other than a core.
-    fn is_waiting(&self) -> bool;
+    /// Whether its thread waits for something other than a core. None: the system does not tell.
+    fn is_waiting(&self) -> Option<bool>;
     /// How often its thread came to a fork after a thread had asked.
     fn came_by(&self) -> u64;
     /// Whether it is in a computation that forks.
@@ -142,13 +142,13 @@ impl Ask for Asked<'_> {
             }
     }
 
-    fn is_waiting(&self) -> bool {
+    fn is_waiting(&self) -> Option<bool> {
         if self.starts_process() {
-            return false;
+            return Some(false);
         }
         match &self.shared.threads.sim_threads {
-            None => thread(self.peer).is_waiting() == Some(true),
-            Some(sim_threads) => sim_threads.is_waiting(self.peer.index),
+            None => thread(self.peer).is_waiting(),
+            Some(sim_threads) => Some(sim_threads.is_waiting(self.peer.index)),
         }
     }
 

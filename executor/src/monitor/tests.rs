@@ -92,6 +92,12 @@ impl Watched {
         self.shared().time.clock().advance(time);
     }
 
+    /// The system's clock does.
+    fn goes_back(&self, time: Duration) {
+        let clock = self.shared().time.clock();
+        clock.set(clock.now_ns() - time.as_nanos() as u64);
+    }
+
     fn is_in_a_poll(&self, polls: bool) {
         self.peer()
             .progress
@@ -594,7 +600,7 @@ fn a_virtual_thread_blocks_or_computes() {
         watched.blocks(blocks);
         assert_eq!(asked.cpu_time(), Some(if blocks { 0 } else { 5 }));
         assert_eq!(asked.is_off_core(Some(5)), blocks);
-        assert_eq!(asked.is_waiting(), blocks);
+        assert_eq!(asked.is_waiting(), Some(blocks));
         assert!(!asked.is_off_core(None), "nobody tells");
     }
     watched.end();
@@ -635,7 +641,7 @@ fn the_system_tells_whether_a_thread_blocks() {
     let cpu = asked.cpu_time();
     assert!(cpu.is_some_and(|cpu| cpu > 1), "{cpu:?}");
     assert_eq!(cpu, id.cpu_time_ns());
-    assert!(asked.is_waiting());
+    assert_eq!(asked.is_waiting(), Some(true));
     assert!(asked.is_off_core(cpu));
     drop(stop);
     thread.join().unwrap();
@@ -643,7 +649,7 @@ fn the_system_tells_whether_a_thread_blocks() {
     peer.thread
         .number
         .store(ThreadId::current().as_u32(), Relaxed);
-    assert!(!asked.is_waiting());
+    assert_eq!(asked.is_waiting(), Some(false));
     eventually("its CPU time moves", || {
         !asked.is_off_core(asked.cpu_time())
     });

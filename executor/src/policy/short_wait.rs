@@ -50,6 +50,11 @@ impl Wait {
         }
     }
 
+    /// At a look at `now`: if the clock went back behind its begin, it begins anew there.
+    pub(crate) fn begins_at_most(&mut self, now: u64) {
+        self.since = self.since.min(now);
+    }
+
     /// After a sleep of the monitor: what came of it is not known.
     pub(crate) fn forget(&mut self) {
         self.short_wait = ShortWait::Open;

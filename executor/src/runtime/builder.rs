@@ -2,11 +2,9 @@
 
 use std::{sync::Arc as StdArc, time::Duration};
 
-use super::{
-    BuildError, Handle, Runtime, environment,
-    error::{NETPOLL, THREAD},
-};
+use super::{BuildError, Handle, Runtime, environment};
 use crate::{
+    advice::{NETPOLL, THREAD},
     given::{self, ABOVE},
     nodes::Nodes,
     recorder::{Level, recorder_bytes},
@@ -547,9 +545,20 @@ impl Builder {
     /// the process may not lower it, a thread keeps it. [`on_thread_start`](Self::on_thread_start)
     /// may change all three.
     ///
+    /// # `fork`
+    ///
     /// A child that is made by `fork` without `exec` has a copy of the runtime without its threads:
-    /// no worker polls tasks there, and no monitor watches. Build a runtime in the child, and do
-    /// not use the copy.
+    /// no worker polls tasks there, and no monitor watches. So do one of two things:
+    ///
+    /// - Fork before the process makes its first runtime, its first thread and its first listener
+    ///   for a signal. The child may build a runtime then.
+    /// - Call `exec` in the child, as [`std::process::Command`] does.
+    ///
+    /// POSIX allows nothing else in the child of a process with threads. A lock that another thread
+    /// held at the fork is never released there. std takes locks where threads start and end, and
+    /// so does this crate. So a runtime that is built in such a child may hang. And a listener for
+    /// a signal shares its socket with the copy in the child: a signal that comes to the child
+    /// wakes the listeners of the parent.
     ///
     /// # Errors
     ///

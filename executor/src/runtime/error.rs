@@ -2,6 +2,8 @@
 
 use std::{error::Error, fmt, io};
 
+use crate::advice::{THREAD, advice};
+
 /// Why a runtime could not be built: a knob that was set wrong, or the system refused something.
 #[derive(Debug)]
 pub struct BuildError {
@@ -19,15 +21,6 @@ enum BuildErrorKind {
         error: io::Error,
     },
 }
-
-/// What the system may refuse to a runtime.
-pub(super) const NETPOLL: &str = "the netpoll";
-pub(super) const THREAD: &str = "a thread";
-
-/// The process has no descriptor left. The number is the same on all systems of Unix.
-const EMFILE: i32 = 24;
-/// The system has no descriptor left. The same.
-const ENFILE: i32 = 23;
 
 impl BuildError {
     pub(crate) fn knob(knob: &'static str, problem: impl Into<String>) -> Self {
@@ -67,41 +60,13 @@ impl fmt::Display for BuildError {
             BuildErrorKind::Knob { knob, problem } => write!(f, "{knob}: {problem}"),
             BuildErrorKind::System { refused, error } => {
                 write!(f, "the system refused {refused}")?;
-                advice(refused, error).map_or(Ok(()), |advice| write!(f, ": {advice}"))
+                let why = match *refused {
+                    THREAD => "a runtime needs one at least; ",
+                    _ => "",
+                };
+                advice(refused, error).map_or(Ok(()), |advice| write!(f, ": {why}{advice}"))
             }
         }
-    }
-}
-
-/// What to do about it, where the error tells.
-fn advice(refused: &str, error: &io::Error) -> Option<&'static str> {
-    use io::ErrorKind::{InvalidInput, OutOfMemory, PermissionDenied, Unsupported, WouldBlock};
-
-    if cfg!(windows) {
-        return None;
-    }
-    match (refused, error.kind()) {
-        _ if error.raw_os_error() == Some(EMFILE) => Some(
-            "raise the limit of descriptors (`ulimit -n`, RLIMIT_NOFILE) or close some: a runtime \
-             needs four for itself, and one for each socket",
-        ),
-        _ if error.raw_os_error() == Some(ENFILE) => {
-            Some("the system has no descriptor left; on Linux see `fs.file-max`")
-        }
-        (THREAD, WouldBlock | OutOfMemory) => Some(
-            "a runtime needs one thread at least; raise the limit of threads (`ulimit -u`, \
-             RLIMIT_NPROC; `pids.max` of the cgroup) or of memory, or make stacks smaller \
-             (`Builder::stack_size`); with musl, a sandbox that refuses `clone` looks the same",
-        ),
-        (THREAD, PermissionDenied | Unsupported | InvalidInput) => Some(
-            "a runtime needs threads; a sandbox must allow `clone`, and allow `clone3` or answer \
-             it with ENOSYS",
-        ),
-        (NETPOLL, PermissionDenied | Unsupported | InvalidInput) => Some(
-            "a sandbox must allow `epoll_create1`, `epoll_ctl`, `epoll_wait` (with musl, and on \
-             AArch64, `epoll_pwait`) and `fcntl`, and `eventfd2` or `pipe2`",
-        ),
-        _ => None,
     }
 }
 

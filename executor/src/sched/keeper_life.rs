@@ -3,6 +3,7 @@
 use std::io;
 
 use crate::{
+    advice::{Advised, THREAD, advice},
     no_unwind::NoUnwind,
     permit::{
         idle::{Permit, Spinning},
@@ -64,9 +65,12 @@ impl Shared {
             && self.config.sysmon
             && keeper.may_report()
         {
+            const WHAT: &str = "no thread for the monitor: stuck tasks hold up others";
+            let advice = advice(THREAD, &error);
+            let words = Advised(&error, advice);
             self.reports.tell_limited(
-                || tracing::warn!(%error, "no thread for the monitor: stuck tasks hold up others"),
-                format_args!("no thread for the monitor: stuck tasks hold up others: {error}"),
+                || tracing::warn!(%error, advice, "{WHAT}"),
+                format_args!("{WHAT}: {words}"),
             );
         }
     }

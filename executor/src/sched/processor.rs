@@ -277,6 +277,16 @@ impl PeerEnv for Peer {
 }
 
 impl Peer {
+    /// Whether a task is in any of its queues, by some loads: each thread asks this of all Ps at
+    /// the end of the runtime, and a steal from an empty queue costs much more.
+    pub(super) fn has_some(&self) -> bool {
+        let queues = &self.queues;
+        self.has_queued()
+            || self.has_parent()
+            || queues.runnext.peek().is_some()
+            || queues.direct.peek().is_some()
+    }
+
     /// Whether its thread is in a branch of a join, has promoted a branch of what it runs, or came
     /// to a fork in this step after a thread had asked.
     pub(crate) fn forks(&self) -> bool {

@@ -74,6 +74,7 @@ use std::{
 
 use super::{Shared, Worker, processor::attention, snapshots::Why, worker::Scope};
 use crate::{
+    advice::{Advised, THREAD, advice},
     cell::{SchedulerHandle, ScopeBarrier, Task, report},
     note::event,
     permit::{
@@ -299,9 +300,11 @@ impl Shared {
         let builder = thread::Builder::new().name(format!("{}-{what}", self.config.name));
         let started = self.start(builder, move || f(&shared));
         if let Err(error) = &started {
+            let advice = advice(THREAD, error);
+            let words = Advised(error, advice);
             self.reports.tell(
-                || tracing::warn!(%error, what, "no thread in the background"),
-                format_args!("no thread in the background for {what:?}: {error}"),
+                || tracing::warn!(%error, advice, what, "no thread in the background"),
+                format_args!("no thread in the background for {what:?}: {words}"),
             );
         }
         started.is_ok()
@@ -391,14 +394,12 @@ impl Worker {
             while let Some(task) = self.take_any() {
                 self.dispose(task);
             }
-            // A drop may have woken others, pinned ones among them.
-            self.clear_pinned();
-            if self.p.lrq.is_empty()
-                && self.p.priority_queues.is_empty()
-                && !self.shared().any_task()
-            {
+            // A drop may have woken others, pinned ones among them. Those that are not pinned were
+            // taken just now. Without this look each thread would walk over all queues once more.
+            if !self.p.pinned.has_live() {
                 break;
             }
+            self.clear_pinned();
         }
     }
 
@@ -467,7 +468,7 @@ impl Worker {
         own.or_else(|| self.shared().pop_queued()).or_else(|| {
             self.shared()
                 .peers()
-                .filter(|peer| peer.index != self.peer().index)
+                .filter(|peer| peer.index != self.peer().index && peer.has_some())
                 .find_map(|peer| match peer.queues.lrq.steal_into(&self.p.lrq) {
                     Steal::Stolen { first, .. } => Some(first),
                     Steal::Empty | Steal::Busy => peer

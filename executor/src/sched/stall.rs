@@ -137,9 +137,10 @@ pub enum StallKind {
     /// else: a lock, a file, a sleep.
     Blocked,
     /// It was on a core for a quarter of the time or more. All stalls are of this kind where the
-    /// system does not tell.
+    /// system does not tell what a thread waits for; [`cpu_time`](StallReport::cpu_time) may say
+    /// more there.
     Computing,
-    /// It was on a core for less than a quarter of the time, and was only seen to wait for a core:
+    /// It was on a core for less than a quarter of the time, and was seen to wait only for a core:
     /// there are more threads than cores, or a quota of CPU time is used up. The task is not at
     /// fault.
     Descheduled,
@@ -212,19 +213,15 @@ pub(crate) struct Measured {
 }
 
 impl Measured {
-    /// Whether its thread was mostly on no core.
-    fn hardly_ran(self) -> bool {
-        self.kind != StallKind::Computing
-    }
-
     /// It has lasted for `lasted` nanoseconds, and its thread was on a core for `used` of them.
-    /// `waited`: the thread was seen to wait for something else than a core.
-    fn new(lasted: u64, used: Option<u64>, waited: bool) -> Self {
+    /// `waited`: whether the thread was seen to wait for something else than a core, if the system
+    /// told.
+    fn new(lasted: u64, used: Option<u64>, waited: Option<bool>) -> Self {
         // Two clocks, which are not read at the same time.
         let used = used.map(|used| used.min(lasted));
-        let kind = match used {
-            Some(used) if used < lasted / COMPUTES_PART && waited => StallKind::Blocked,
-            Some(used) if used < lasted / COMPUTES_PART => StallKind::Descheduled,
+        let kind = match waited {
+            Some(true) if hardly_ran(lasted, used) => StallKind::Blocked,
+            Some(false) if hardly_ran(lasted, used) => StallKind::Descheduled,
             _ => StallKind::Computing,
         };
         Self {
@@ -233,6 +230,12 @@ impl Measured {
             cpu_time: used.map(Duration::from_nanos),
         }
     }
+}
+
+/// Whether a thread was mostly on no core, which used `used` of `lasted` nanoseconds. If the system
+/// does not tell, it was on one.
+fn hardly_ran(lasted: u64, used: Option<u64>) -> bool {
+    used.is_some_and(|used| used < lasted / COMPUTES_PART)
 }
 
 /// What the monitor has made known of a stall.
@@ -256,8 +259,9 @@ pub(crate) struct Stalling {
     since: u64,
     /// Its thread's CPU time then.
     cpu: Option<u64>,
-    /// The system said since then that its thread waits for something other than a core.
-    pub(crate) waited: bool,
+    /// Whether the system said since then that its thread waits for something other than a core.
+    /// None: it said nothing, or was not asked.
+    waited: Option<bool>,
     pub(crate) told: Told,
 }
 
@@ -267,7 +271,7 @@ impl Stalling {
             forks,
             since: now,
             cpu,
-            waited: false,
+            waited: None,
             told: Told::Nothing,
         }
     }
@@ -284,16 +288,34 @@ impl Stalling {
 
     /// What it is at a look that reads the CPU time `cpu`.
     pub(crate) fn measure(&self, now: u64, cpu: Option<u64>) -> Measured {
-        let used = cpu
-            .zip(self.cpu)
-            .map(|(cpu, before)| cpu.saturating_sub(before));
-        Measured::new(now.saturating_sub(self.since), used, self.waited)
+        Measured::new(self.lasted(now), self.used(cpu), self.waited)
+    }
+
+    fn lasted(&self, now: u64) -> u64 {
+        now.saturating_sub(self.since)
+    }
+
+    fn used(&self, cpu: Option<u64>) -> Option<u64> {
+        cpu.zip(self.cpu)
+            .map(|(cpu, before)| cpu.saturating_sub(before))
+    }
+
+    /// The system was asked whether its thread waits for something other than a core. That it did
+    /// so once is more than that it did not at another look, and any answer is more than none.
+    pub(crate) fn note_wait(&mut self, waits: Option<bool>) {
+        self.waited = self.waited.max(waits);
+    }
+
+    /// At a look at `now`: if the clock went back behind its begin, it begins anew there.
+    pub(crate) fn begins_at_most(&mut self, now: u64) {
+        self.since = self.since.min(now);
     }
 
     /// Whether the system is to be asked what its thread waits for, which has not moved since the
     /// last look or has.
     pub(crate) fn is_unexplained(&self, now: u64, cpu: Option<u64>, stood_still: bool) -> bool {
-        !self.waited && (stood_still || self.measure(now, cpu).hardly_ran())
+        let hardly_ran = || hardly_ran(self.lasted(now), self.used(cpu));
+        self.waited != Some(true) && (stood_still || hardly_ran())
     }
 
     /// It is over: what is to be reported of that.
@@ -381,7 +403,7 @@ impl Reports {
         if peer.progress.ticks.load(Relaxed) != ticks {
             return Told::Suppressed;
         }
-        if now < next_after(self.began) {
+        if is_too_soon(now, self.began) {
             self.suppressed += 1;
             return Told::Suppressed;
         }
@@ -423,7 +445,9 @@ impl Reports {
     ) {
         let at = self.position(peer.index);
         let open = &mut self.open[at];
-        if now >= open.repeats_at().max(next_after(self.repeated)) {
+        // It may have begun anew, by a clock that went back.
+        open.since = now - measured.running_for.as_nanos() as u64;
+        if now >= open.repeats_at() && !is_too_soon(now, self.repeated) {
             self.repeated = Some(now);
             let suppressed = std::mem::take(&mut self.suppressed);
             open.report.update(StallPhase::GoesOn, measured, suppressed);
@@ -448,7 +472,8 @@ impl Reports {
     /// When the next report that a stall goes on is due.
     pub(crate) fn repeats_at(&self) -> Option<u64> {
         let first = self.open.iter().map(Open::repeats_at).min()?;
-        Some(first.max(next_after(self.repeated)))
+        let next = |last| last + REPORT_EVERY.as_nanos() as u64;
+        Some(first.max(self.repeated.map_or(0, next)))
     }
 
     fn position(&self, index: usize) -> usize {
@@ -458,9 +483,10 @@ impl Reports {
     }
 }
 
-/// When there may be another report of a kind.
-fn next_after(last: Option<u64>) -> u64 {
-    last.map_or(0, |last| last + REPORT_EVERY.as_nanos() as u64)
+/// Whether there was a report of a kind just before. If the clock went back by more than the time
+/// between two of them, there was not.
+fn is_too_soon(now: u64, last: Option<u64>) -> bool {
+    last.is_some_and(|last| now.abs_diff(last) < REPORT_EVERY.as_nanos() as u64)
 }
 
 impl StallReport {
@@ -555,12 +581,14 @@ pub(super) mod tests {
             assert_eq!(measured.running_for, Duration::from_nanos(100));
             (measured.kind, measured.cpu_time.map(|time| time.as_nanos()))
         };
-        for waited in [false, true] {
+        for waited in [None, Some(false), Some(true)] {
             assert_eq!(kind(None, waited), (StallKind::Computing, None));
             assert_eq!(kind(Some(25), waited), (StallKind::Computing, Some(25)));
             assert_eq!(kind(Some(101), waited), (StallKind::Computing, Some(100)));
         }
-        assert_eq!(kind(Some(24), true), (StallKind::Blocked, Some(24)));
-        assert_eq!(kind(Some(24), false), (StallKind::Descheduled, Some(24)));
+        let hardly_ran = |waited| kind(Some(24), waited);
+        assert_eq!(hardly_ran(Some(true)), (StallKind::Blocked, Some(24)));
+        assert_eq!(hardly_ran(Some(false)), (StallKind::Descheduled, Some(24)));
+        assert_eq!(hardly_ran(None), (StallKind::Computing, Some(24)));
     }
 }

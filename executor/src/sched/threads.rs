@@ -65,7 +65,7 @@
 //! Checked by `tests/liveness/a_hook_that_blocks_holds_up_nobody.rs`.
 
 use std::{
-    io,
+    fmt, io,
     time::{Duration, Instant},
 };
 
@@ -79,6 +79,7 @@ use super::{
     worker,
 };
 use crate::{
+    advice::{Advised, THREAD, advice},
     cell::Task,
     permit::{
         env::Env,
@@ -355,7 +356,8 @@ impl Shared {
         }
         let handed = permit.map(|permit| (permit, Spinning::take_over()));
         self.was_refused_by_the_system(kept.or(handed));
-        self.report_no_thread(&error.to_string());
+        let advice = advice(THREAD, &error);
+        self.report_no_thread(&Advised(&error, advice));
         back
     }
 
@@ -379,7 +381,8 @@ impl Shared {
             self.refused(permit, spinning);
             if !self.end.phase.is_closing() {
                 self.report_no_thread(
-                    "the runtime has as many threads as `Builder::max_threads` allows",
+                    &"the runtime has as many threads as `Builder::max_threads` allows: raise it, \
+                      or let fewer tasks and calls block",
                 );
             }
             return None;
@@ -529,11 +532,11 @@ impl Shared {
         Some(processor)
     }
 
-    fn report_no_thread(&self, why: &str) {
+    fn report_no_thread(&self, why: &dyn fmt::Display) {
         self.threads.refusals.fetch_add(1, Relaxed);
         if self.threads.refusal_reports.passes() {
             self.reports.tell_limited(
-                || tracing::warn!(why, "no thread could be started: work waits for the others"),
+                || tracing::warn!(%why, "no thread could be started: work waits for the others"),
                 format_args!("no thread could be started: work waits for the others: {why}"),
             );
         }

@@ -13,7 +13,10 @@
 //!
 //! The system's clock may go back, as two threads read it on a machine whose processors disagree.
 //! So no code subtracts two moments without `saturating_sub`: a span is then zero, and not 584
-//! years. Checked by `tests/the_clock_may_go_back.rs`.
+//! years. A span that something waits for begins anew, where that something must not wait until the
+//! clock has caught up: see `begins_at_most` in `monitor/classify.rs`, and `throttle.rs`. A real
+//! clock never shows a moment before its epoch. If the system's clock is there, it stands still.
+//! Checked by `tests/the_clock_may_go_back.rs`; what users see of it is in `docs/platforms.md`.
 //!
 //! A deadline 500 years or more after the epoch counts as [`NEVER`]. So `sleep(Duration::MAX)` has
 //! an instant to show although no instant is far enough, and a virtual clock that jumps to the next

@@ -9,7 +9,10 @@
 //! end of its own capture answers all the same.
 //!
 //! After a `fork` the child's copy has the parent's threads. Their numbers are none of its threads,
-//! and `tgkill` names the process besides.
+//! and `tgkill` names the process besides. If another thread held a lock of this file at the fork,
+//! it is never released in the child, and a thread that starts or ends there waits for good. That
+//! is not mended here, since std has such locks of its own: `Builder::build` of the executor says
+//! what a child may do.
 
 use std::{
     collections::BTreeMap,

@@ -15,7 +15,7 @@ const THRESHOLD_NS: u64 = THRESHOLD.as_nanos() as u64;
 struct Answers {
     cpu: Option<u64>,
     off_core: bool,
-    waiting: bool,
+    waiting: Option<bool>,
     came_by: u64,
     forks: bool,
     computed: bool,
@@ -39,7 +39,7 @@ impl Ask for Answers {
         cpu.is_some() && self.off_core
     }
 
-    fn is_waiting(&self) -> bool {
+    fn is_waiting(&self) -> Option<bool> {
         self.reasons.set(self.reasons.get() + 1);
         self.waiting
     }
@@ -131,7 +131,7 @@ impl Case {
     fn blocks(lasted: u64) -> Self {
         let mut case = Self::computes(lasted);
         case.answers.cpu = Some(0);
-        case.answers.waiting = true;
+        case.answers.waiting = Some(true);
         case
     }
 
@@ -360,7 +360,7 @@ fn a_stuck_thread_is_marked_by_its_share_of_a_core() {
         let mut case = Case::computes(SLICE_NS).stuck();
         case.answers.cpu = cpu;
         case.answers.computed = computed;
-        case.answers.waiting = waiting;
+        case.answers.waiting = Some(waiting);
         assert_eq!(
             case.verdict().computes,
             mark,
@@ -436,12 +436,12 @@ fn which_reports_a_stall_has() {
 fn what_a_look_remembers_for_the_pace() {
     let half = LOOK_NS / 2;
     let used = |used| Case::computes(LOOK_NS).with(|case| case.answers.cpu = Some(used));
-    let waits_for_a_core = |case: Case| case.with(|case| case.answers.waiting = false);
+    let waits_for_a_core = |case: Case| case.with(|case| case.answers.waiting = Some(false));
     let off_core = |case: Case| {
         case.tasks_wait().next_poll().with(|case| {
             case.answers.cpu = Some(0);
             case.answers.off_core = true;
-            case.answers.waiting = true;
+            case.answers.waiting = Some(true);
         })
     };
     let notes = |watchful, doubts| Notes {

@@ -466,6 +466,48 @@ fn there_is_one_report_a_second_which_counts_the_others() {
     reported.end();
 }
 
+/// A span that would end after the clock went back is taken from there.
+#[test]
+fn a_clock_that_goes_back_silences_no_report() {
+    const BACK: Duration = Duration::from_secs(60);
+
+    let mut reported = Reported::new();
+    let goes_back = |reported: &Reported| reported.watched.goes_back(BACK);
+    reported.watched.advance(2 * BACK);
+    reported.polls_for(THRESHOLD);
+    assert!(reported.begun().is_some());
+    // The next poll begins after that.
+    goes_back(&reported);
+    reported.polls_for(THRESHOLD);
+    assert!(reported.begun().is_some(), "the last report was long ago");
+    // This one is in the middle of its stall, which is as if it began now.
+    goes_back(&reported);
+    reported.watched.looks_after(Duration::ZERO);
+    assert!(reported.said().is_none());
+    reported.watched.looks_after(REPORT_EVERY + THRESHOLD);
+    let report = reported.said().expect("the last report was long ago");
+    assert_eq!(report.phase, StallPhase::GoesOn);
+    assert_eq!(report.running_for, REPORT_EVERY + THRESHOLD);
+    reported.end();
+}
+
+#[test]
+fn a_poll_that_began_before_the_clock_went_back_is_reported() {
+    const BACK: Duration = Duration::from_secs(60);
+
+    let mut reported = Reported::new();
+    reported.watched.advance(2 * BACK);
+    reported.watched.begins();
+    reported.watched.goes_back(BACK);
+    reported.watched.looks_after(Duration::ZERO);
+    reported.watched.looks_after(THRESHOLD - MOMENT);
+    assert!(reported.said().is_none(), "not yet");
+    reported.watched.looks_after(MOMENT);
+    let report = reported.begun().expect("it is time");
+    assert_eq!(report.running_for, THRESHOLD);
+    reported.end();
+}
+
 /// A threshold of more nanoseconds than 64 bits hold is not one of what is left of it.
 #[test]
 fn a_threshold_of_centuries_is_never_reached() {

@@ -142,6 +142,22 @@ fn a_shutdown_with_many_tasks_visits_as_many_as_with_few() {
     assert_eq!(shutdown(1000), shutdown(10));
 }
 
+/// Each thread does so at the end of a runtime, so a walk of each costs the square of their number.
+/// One is over the live tables, and one over the queues.
+#[test]
+fn a_thread_that_clears_away_where_nothing_is_left_walks_twice() {
+    let (runtime, worker) = roomy(1);
+    let threads: Vec<_> = (0..BURST).map(|_| sits_down(&runtime)).collect();
+    let shared = shared(&runtime);
+    assert_eq!(shared.live_tasks(), 0);
+    assert!(shared.begin_shutdown());
+    let before = shared.processors.visits.get();
+    worker.clear_away();
+    let visited = shared.processors.visits.get() - before;
+    assert_eq!(visited as usize, 2 * (BURST + 1), "all, and itself");
+    end(runtime, threads.into_iter().chain([worker]));
+}
+
 /// With threads, calls and their keep-alive.
 #[test]
 fn after_a_burst_of_blocking_calls_few_are_visited() {
