@@ -684,16 +684,16 @@ fn recorder(
 }
 
 pub(super) fn check_workers(knob: &'static str, workers: usize) -> Result<usize, BuildError> {
-    if (1..=WORKERS_MAX).contains(&workers) {
-        Ok(workers)
-    } else {
-        Err(BuildError::knob(
+    match workers {
+        0 => Err(BuildError::knob(knob, "must be at least 1: it is 0")),
+        1..=WORKERS_MAX => Ok(workers),
+        _ => Err(BuildError::knob(
             knob,
             format!(
                 "must be between 1 and {WORKERS_MAX}: it is {workers}; a larger machine is for \
                  several runtimes, each bound to some of its CPUs"
             ),
-        ))
+        )),
     }
 }
 
