@@ -1,5 +1,5 @@
 //! Where the runtime says what no caller asked for: a task that stalls, a panic that nobody joins,
-//! a thread or a descriptor that cannot be had.
+//! a thread or a descriptor that cannot be had, what still runs when a runtime gives up at its end.
 //!
 //! An event of `tracing`, if a subscriber listens on the thread that reports. Else a line on
 //! stderr, at most one a second for each runtime; the next line counts those that were left out.
@@ -23,8 +23,8 @@ use crate::{
 /// Bytes that are written at once, without the last end of a line: `PIPE_BUF` of Linux, less one.
 const LONGEST: usize = 4_095;
 
-/// Where a runtime reports stalls, panics that nobody joins, and what the system refuses. See
-/// [`Builder::reports`](crate::runtime::Builder::reports).
+/// Where a runtime reports stalls, panics that nobody joins, what the system refuses, and what
+/// still runs after its end. See [`Builder::reports`](crate::runtime::Builder::reports).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reports {
