@@ -9,9 +9,10 @@
 //! The stack of a stall is in the lines below its own.
 //!
 //! It fails when a place says something to `tracing` alone; when `stderr_now` of the reactor needs
-//! a descriptor; when `tell` in `reports.rs` does not look for a subscriber, or at what the builder
-//! said; when `admit_at` there lets every line pass; when `write` there uses `eprintln!`,
-//! or writes the first line alone.
+//! a descriptor, or takes a pipe that has no reader; when `tell` in `reports.rs` does not look for
+//! a subscriber, or at what the builder said; when `admit_at` there lets every line pass; when
+//! `write` there uses `eprintln!`, or writes the first line alone; when what must be told has no
+//! limit of its own.
 
 mod common;
 
@@ -60,7 +61,6 @@ fn with_child(
 
 /// What it said on stdout, and the lines of its runtimes on stderr.
 fn ends_well(child: Child) -> (String, Vec<String>) {
-    let output = child.wait_with_output().unwrap();
     let (said, err) = ends_with(child);
     let lines = err.lines().filter(|line| line.starts_with("ws: "));
     (said, lines.map(str::to_owned).collect())
@@ -68,6 +68,7 @@ fn ends_well(child: Child) -> (String, Vec<String>) {
 
 /// What it said on stdout, and all of stderr.
 fn ends_with(child: Child) -> (String, String) {
+    let output = child.wait_with_output().unwrap();
     let (out, err) = (output.stdout, output.stderr);
     let (out, err) = (
         String::from_utf8(out).unwrap(),
@@ -218,7 +219,6 @@ fn a_snapshot_that_cannot_be_written() {
     });
 }
 
-#[test]
 /// Each has a limit of its own.
 #[test]
 fn a_panic_beside_a_snapshot_that_cannot_be_written() {
@@ -305,6 +305,7 @@ fn a_panic_that_ends_the_runtime() {
     });
 }
 
+#[test]
 fn a_thread_that_cannot_be_had() {
     let parent = |child| {
         let (_, lines) = ends_well(child);
@@ -455,5 +456,31 @@ fn a_stderr_that_takes_nothing() {
         panics(&runtime(Reports::default()), "unheard");
         assert!(std::io::stderr().write_all(b"x").is_err());
         PANICS.load(Relaxed).to_string()
+    });
+}
+
+/// The same, in a program that the system ends at such a write, as it does by default.
+#[cfg(unix)]
+#[expect(unsafe_code, reason = "what a signal does has no face in std")]
+#[test]
+fn a_stderr_without_a_reader_where_sigpipe_ends_the_process() {
+    let parent = |mut child: Child| {
+        drop(child.stderr.take());
+        drop(child.stdin.take());
+        let (said, _) = ends_well(child);
+        assert_eq!(said, "end");
+    };
+    let test = "a_stderr_without_a_reader_where_sigpipe_ends_the_process";
+    with_child(test, parent, || {
+        let mut end = Vec::new();
+        // Now it is closed.
+        std::io::stdin().read_to_end(&mut end).unwrap();
+        std::panic::set_hook(Box::new(|_| ()));
+        // SAFETY: no code of this process relies on what the signal does.
+        unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+        let runtime = runtime(Reports::default());
+        panics(&runtime, "unheard");
+        drop(runtime);
+        "end".to_owned()
     });
 }
