@@ -116,6 +116,8 @@ use windows as os;
 
 pub use cpu_set::{CpuSet, allowed_cpus, current_cpu};
 pub use inherited::Inherited;
+#[cfg(unix)]
+pub use inherited::blocks_signal;
 pub use os::stderr_now;
 #[cfg(unix)]
 pub use os::{wait_readable, wait_writable};

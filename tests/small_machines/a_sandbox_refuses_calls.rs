@@ -6,19 +6,26 @@
 //! fires; with those of `timerfd_create` and `eventfd2` as errors of the build; and with refusals
 //! that are told at each look, or never (`sched/refusals.rs`). Also without the look at the netpoll
 //! in the build, with EINVAL of `timerfd_settime` as an error, with a failure of the netpoll that
-//! only `tracing` hears of, and without an advice for EINVAL. With a line that is told once
-//! although stderr has no room for it, or that needs `poll`.
+//! only `tracing` hears of, and without an advice for EINVAL. With a child that is looked after at
+//! SIGCHLD alone, and with a line that is told once although stderr has no room for it, or that
+//! needs `poll`.
 
 use std::{
     fs::File,
     io::{self, Read, Write},
     os::fd::{AsRawFd, OwnedFd},
+    process::{Command, Stdio},
     time::Duration,
 };
 
-use ws::{runtime::Builder, time::sleep};
+use futures::FutureExt;
+use ws::{
+    process::{self, Child},
+    runtime::Builder,
+    time::sleep,
+};
 
-use crate::support::{child, seccomp, work};
+use crate::support::{before_start, child, seccomp, work};
 
 /// What is expected of a call that is refused.
 enum Then {
@@ -161,6 +168,50 @@ fn no_wait_for_sockets() {
         let said = child::run(TEST, &error.to_string(), |_| ());
         assert_eq!(said.failed.len(), 1, "{said:?}");
         assert!(said.failed[0].contains("`epoll_pwait`"), "{said:?}");
+    }
+}
+
+/// No thread of the process takes SIGCHLD, and no descriptor tells of a child: its end is seen all
+/// the same. Also where the system does not tell which signals a thread blocks.
+#[test]
+fn a_child_without_a_descriptor_and_without_a_signal() {
+    const TEST: &str = "a_sandbox_refuses_calls::a_child_without_a_descriptor_and_without_a_signal";
+    if let Some(order) = child::order() {
+        let calls = order.split(' ').map(|call| call.parse().expect("a number"));
+        let calls: Vec<_> = calls.collect();
+        seccomp::refuse(&calls, libc::EPERM).expect("a filter can be set");
+        let runtime = Builder::new().workers(2).build();
+        let ended = runtime.expect("neither is needed").block_on(async {
+            let mut cat = Command::new("cat");
+            let mut cat = process::spawn(cat.stdin(Stdio::piped()))?;
+            let input = cat.stdin.take();
+            let mut cat = Child::new(cat)?;
+            assert!(cat.wait().now_or_never().is_none(), "it reads its input");
+            drop(input);
+            assert!(cat.wait().await?.success());
+            Ok(())
+        });
+        work::row("child", ended);
+        return;
+    }
+    let descriptor = libc::SYS_pidfd_open.to_string();
+    let both = format!("{descriptor} {}", libc::SYS_rt_sigprocmask);
+    for calls in [descriptor, both] {
+        let said = child::run(TEST, &calls, |command| before_start(command, block_sigchld));
+        assert!(said.went_well("child"), "{said:?}");
+    }
+}
+
+/// In the thread that starts the program, and so in all of them.
+fn block_sigchld() -> io::Result<()> {
+    // SAFETY: a set is a plain array of bits, for which all zeroes is a value.
+    let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is valid for a write of one set.
+    unsafe { libc::sigaddset(&raw mut set, libc::SIGCHLD) };
+    // SAFETY: the pointers are valid for a read of one set, and null.
+    match unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) } {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error)),
     }
 }
 

@@ -3,13 +3,13 @@
 //! Seen to fail: with refusals that are never told or told again, and without the advice in the
 //! error of the build (`runtime/error.rs`).
 
-use std::{fs, io, os::unix::process::CommandExt, path::PathBuf, process::Command};
+use std::{fs, io, path::PathBuf};
 
 use ws::runtime::Builder;
 
 use crate::{
     net_support::skipped,
-    support::{child, work},
+    support::{before_start, child, work},
 };
 
 /// Sets a limit of this process, for what it starts as well.
@@ -23,12 +23,6 @@ fn limit(what: libc::__rlimit_resource_t, to: u64) -> io::Result<()> {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
-}
-
-/// Runs a step in the child before it becomes the program.
-fn before_start(command: &mut Command, step: fn() -> io::Result<()>) {
-    // SAFETY: the steps here make system calls alone, and take no lock.
-    unsafe { command.pre_exec(step) };
 }
 
 fn one_cpu() -> io::Result<()> {
