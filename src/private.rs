@@ -40,6 +40,8 @@
 
 use std::error::Error;
 use std::fmt;
+use std::io::{self, Write};
+use std::panic;
 use std::process::ExitCode;
 
 use futures::future::FusedFuture;
@@ -202,12 +204,18 @@ impl Replay {
     }
 
     fn print(&self) {
-        if let Some(seed) = self.0 {
+        let Some(seed) = self.0 else {
+            return;
+        };
+        // `eprintln!` panics if stderr takes nothing. In a drop in the middle of a panic that would
+        // abort the process, and all other tests with it. What is written to `Stderr` cannot
+        // panic, but the harness does not show it with the rest of what this test says.
+        let _ = panic::catch_unwind(|| {
             eprintln!(
                 "the order of tasks was that of seed {seed}: WS_TEST_SEED={seed}, or \
                  #[ws::test(paused, seed = {seed})], repeats it"
             );
-        }
+        });
     }
 }
 
@@ -235,7 +243,8 @@ pub fn test_builder() -> Builder {
 /// Builds the runtime, or says on stderr why there is none and returns the code to exit with.
 fn build_or_report(builder: Builder) -> Result<Runtime, ExitCode> {
     builder.build().map_err(|error| {
-        eprintln!("error: {}", Chain(&error));
+        // If stderr takes nothing, the exit code tells alone. `eprintln!` would panic.
+        let _ = writeln!(io::stderr(), "error: {}", Chain(&error));
         ExitCode::FAILURE
     })
 }
@@ -268,7 +277,6 @@ impl fmt::Display for Chain<'_> {
 mod tests {
     use super::*;
     use std::cell::Cell;
-    use std::io;
     use std::process::Termination;
     use std::rc::Rc;
 
@@ -322,6 +330,31 @@ mod tests {
             Termination::report(fails_with_a_local_error().await)
         }
         is_stealable(&Probe(reported()).__ws_pick());
+    }
+
+    /// In a child, whose stderr is a file that takes nothing. What it returns says how it went.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_process_without_a_runtime_fails_also_if_stderr_takes_nothing() {
+        use std::{env, fs::File, process};
+
+        const CHILD: &str = "WS_TEST_CHILD_OF_PRIVATE";
+        if env::var_os(CHILD).is_some() {
+            let root = Probe(async { ExitCode::SUCCESS }).__ws_pick();
+            let code = root.run_process(builder().workers(0));
+            process::exit(if code == ExitCode::FAILURE { 7 } else { 8 });
+        }
+        let mut command = process::Command::new(env::current_exe().unwrap());
+        let test = "a_process_without_a_runtime_fails_also_if_stderr_takes_nothing";
+        command.args([
+            &format!("__private::tests::{test}"),
+            "--exact",
+            "--nocapture",
+        ]);
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        command.env(CHILD, "1").stderr(full);
+        command.stdout(process::Stdio::null());
+        assert_eq!(command.status().unwrap().code(), Some(7));
     }
 
     #[test]

@@ -1,17 +1,22 @@
 //! Where the runtime says what no caller asked for: a task that stalls, a panic that nobody joins,
-//! a thread or a descriptor that cannot be had.
+//! a thread or a descriptor that cannot be had, what still runs when a runtime gives up at its end.
 //!
 //! An event of `tracing`, if a subscriber listens on the thread that reports. Else a line on
 //! stderr, at most one a second for each runtime; the next line counts those that were left out.
 //! Most refusals by the system have a limit of their own beside that: one that is told once in a
 //! process must not be the line that is left out. A stderr that takes nothing changes nothing. If
 //! stderr is full, the line is left out. The monitor writes such lines, and must not wait for a
-//! reader.
+//! reader. The words of `sched/refusals.rs` wait until there is room: no other report has them.
 //!
 //! The stack of a stall follows its line, as lines that are indented. Where a pipe does not take
 //! all of them at once, other writers may come in between two lines.
 
-use std::{fmt, io::Write, iter, panic::Location};
+use std::{
+    fmt,
+    io::{self, Write},
+    iter,
+    panic::Location,
+};
 
 use tracing::{dispatcher::get_default, subscriber::NoSubscriber};
 
@@ -23,8 +28,8 @@ use crate::{
 /// Bytes that are written at once, without the last end of a line: `PIPE_BUF` of Linux, less one.
 const LONGEST: usize = 4_095;
 
-/// Where a runtime reports stalls, panics that nobody joins, and what the system refuses. See
-/// [`Builder::reports`](crate::runtime::Builder::reports).
+/// Where a runtime reports stalls, panics that nobody joins, what the system refuses, and what
+/// still runs after its end. See [`Builder::reports`](crate::runtime::Builder::reports).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reports {
@@ -70,13 +75,20 @@ impl Reporter {
     /// Sends the event, or writes the words. The caller holds no lock: a subscriber is code of the
     /// user's.
     pub(crate) fn tell(&self, event: impl FnOnce(), words: impl fmt::Display) {
+        self.try_tell(event, words);
+    }
+
+    /// The same. False if stderr had no room, so that it can be told later.
+    fn try_tell(&self, event: impl FnOnce(), words: impl fmt::Display) -> bool {
+        let mut had_room = true;
         report(|| {
             // Also without a subscriber: `tracing` may hand it to the crate `log`.
             event();
             if self.to == Reports::TracingOrStderr && get_default(|to| to.is::<NoSubscriber>()) {
-                self.write(words);
+                had_room = self.write(words);
             }
         });
+        had_room
     }
 
     /// Whether what is told now goes anywhere.
@@ -84,15 +96,22 @@ impl Reporter {
         self.to == Reports::TracingOrStderr || get_default(|to| !to.is::<NoSubscriber>())
     }
 
-    /// The same for what its caller limits: once a second at most, or once in the life of a
-    /// process. No other report holds it up.
-    pub(crate) fn tell_limited(&self, event: impl FnOnce(), words: impl fmt::Display) {
-        Self::new(self.to).tell(event, words);
+    /// Whether there is room now for what is told: a subscriber has it, and stderr if it does not
+    /// wait for its reader.
+    pub(crate) fn has_room(&self) -> bool {
+        get_default(|to| !to.is::<NoSubscriber>()) || ws_reactor::stderr_now().is_some()
     }
 
-    fn write(&self, words: impl fmt::Display) {
+    /// As [`tell`](Self::tell), for what its caller limits: once a second at most, or once in the
+    /// life of a process. No other report holds it up. False if stderr had no room.
+    pub(crate) fn tell_limited(&self, event: impl FnOnce(), words: impl fmt::Display) -> bool {
+        Self::new(self.to).try_tell(event, words)
+    }
+
+    /// False if there was no room.
+    fn write(&self, words: impl fmt::Display) -> bool {
         let Some(left_out) = self.lines.admit() else {
-            return;
+            return true;
         };
         let more = match left_out {
             0 => String::new(),
@@ -106,11 +125,16 @@ impl Reporter {
         }
         // If only the first piece can be written, the report was made.
         let mut pieces = pieces(&text);
-        if !pieces.next().is_some_and(|piece| write_to_stderr(&piece)) {
+        let first = pieces
+            .next()
+            .map_or(Ok(()), |piece| write_to_stderr(&piece));
+        if let Err(error) = first {
             self.lines.take_back(left_out);
-            return;
+            // Any other error comes again each time.
+            return error.kind() != io::ErrorKind::WouldBlock;
         }
-        _ = pieces.all(|piece| write_to_stderr(&piece));
+        _ = pieces.all(|piece| write_to_stderr(&piece).is_ok());
+        true
     }
 }
 
@@ -134,11 +158,12 @@ fn pieces(text: &str) -> impl Iterator<Item = String> {
     })
 }
 
-/// Whether that was possible without a wait.
-fn write_to_stderr(piece: &str) -> bool {
+/// Writes, or is an error of kind `WouldBlock` where that would be a wait.
+fn write_to_stderr(piece: &str) -> io::Result<()> {
     // Not through the lock of `Stderr`: a thread that waits for a reader may hold it.
     // In one piece: other threads and processes may write there.
-    ws_reactor::stderr_now().is_some_and(|mut stderr| stderr.write_all(piece.as_bytes()).is_ok())
+    let mut stderr = ws_reactor::stderr_now().ok_or(io::ErrorKind::WouldBlock)?;
+    stderr.write_all(piece.as_bytes())
 }
 
 #[cfg(all(test, not(ws_loom)))]

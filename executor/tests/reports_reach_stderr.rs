@@ -9,9 +9,10 @@
 //! The stack of a stall is in the lines below its own.
 //!
 //! It fails when a place says something to `tracing` alone; when `stderr_now` of the reactor needs
-//! a descriptor; when `tell` in `reports.rs` does not look for a subscriber, or at what the builder
-//! said; when `admit_at` there lets every line pass; when `write` there uses `eprintln!`,
-//! or writes the first line alone.
+//! a descriptor, or takes a pipe that has no reader; when `tell` in `reports.rs` does not look for
+//! a subscriber, or at what the builder said; when `admit_at` there lets every line pass; when
+//! `write` there uses `eprintln!`, or writes the first line alone; when what must be told has no
+//! limit of its own.
 
 mod common;
 
@@ -60,6 +61,13 @@ fn with_child(
 
 /// What it said on stdout, and the lines of its runtimes on stderr.
 fn ends_well(child: Child) -> (String, Vec<String>) {
+    let (said, err) = ends_with(child);
+    let lines = err.lines().filter(|line| line.starts_with("ws: "));
+    (said, lines.map(str::to_owned).collect())
+}
+
+/// What it said on stdout, and all of stderr.
+fn ends_with(child: Child) -> (String, String) {
     let output = child.wait_with_output().unwrap();
     let (out, err) = (output.stdout, output.stderr);
     let (out, err) = (
@@ -68,11 +76,7 @@ fn ends_well(child: Child) -> (String, Vec<String>) {
     );
     assert!(output.status.success(), "{out}\n{err}");
     let (_, said) = out.split_once("child: ").expect("it has come to its end");
-    let lines = err.lines().filter(|line| line.starts_with("ws: "));
-    (
-        said.lines().next().unwrap().to_owned(),
-        lines.map(str::to_owned).collect(),
-    )
+    (said.lines().next().unwrap().to_owned(), err)
 }
 
 const THRESHOLD: Duration = Duration::from_millis(20);
@@ -211,6 +215,92 @@ fn a_snapshot_that_cannot_be_written() {
         assert!(runtime.handle().snapshot("asked"));
         // Its end waits for that thread.
         drop(runtime);
+        String::new()
+    });
+}
+
+/// Each has a limit of its own.
+#[test]
+fn a_panic_beside_a_snapshot_that_cannot_be_written() {
+    let parent = |child| {
+        let (_, lines) = ends_well(child);
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        for words in ["a recording could not be written to ", "nobody joins it"] {
+            let told = lines.iter().filter(|line| line.contains(words));
+            assert_eq!(told.count(), 1, "{words}: {lines:?}");
+        }
+    };
+    let test = "a_panic_beside_a_snapshot_that_cannot_be_written";
+    with_child(test, parent, || {
+        let builder = Builder::new().workers(1).stall_threshold(None);
+        let builder = builder.shutdown_grace(common::GRACE);
+        let runtime = builder.snapshots(Snapshots::to("/proc/none")).build();
+        let runtime = runtime.unwrap();
+        panics(&runtime, "beside");
+        // Its end waits for the thread that writes.
+        drop(runtime);
+        String::new()
+    });
+}
+
+/// A call that does not return before its runtime gives up.
+#[test]
+fn what_is_left_at_the_end() {
+    let parent = |child| {
+        let (line, err) = ends_with(child);
+        let start = "ws: the runtime was shut down while tasks still ran (tasks: 1, threads: ";
+        let (_, rest) = err.split_once(start).expect(&err);
+        let mut lines = rest.lines();
+        let first = lines.next().expect("the end of the line");
+        assert!(
+            first.ends_with("; their threads drop them when they return"),
+            "{err}"
+        );
+        let left = lines.next().expect("the task");
+        assert!(left.starts_with("  task "), "{err}");
+        let place = format!("\"left\", spawned at {}:{line}:", file!());
+        assert!(left.contains(&place), "{err} does not name {place}");
+    };
+    with_child("what_is_left_at_the_end", parent, || {
+        let builder = Builder::new().workers(1).stall_threshold(None);
+        let runtime = builder.shutdown_grace(Duration::ZERO).build().unwrap();
+        let (begun, gate) = (
+            std::sync::Arc::new(Gate::default()),
+            std::sync::Arc::new(Gate::default()),
+        );
+        let (begins, passes) = (begun.clone(), gate.clone());
+        let call = move || {
+            begins.open();
+            passes.pass();
+        };
+        let builder = task::Builder::new().name("left");
+        let guard = runtime.enter();
+        let line = line!() + 1;
+        drop(builder.spawn_blocking(call));
+        drop(guard);
+        begun.pass();
+        drop(runtime);
+        gate.open();
+        line.to_string()
+    });
+}
+
+/// That the runtime ends is told beside the panic, whose limit is another one.
+#[test]
+fn a_panic_that_ends_the_runtime() {
+    let parent = |child| {
+        let (_, lines) = ends_well(child);
+        let told = "ws: a task panicked: the runtime shuts down, as its builder asked for";
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        assert!(lines.iter().any(|line| line == told), "{lines:?}");
+    };
+    with_child("a_panic_that_ends_the_runtime", parent, || {
+        let builder = Builder::new().workers(1).stall_threshold(None);
+        let builder = builder.shutdown_grace(common::GRACE);
+        let runtime = builder.panic_stops_runtime(true).build().unwrap();
+        // Alive until the panic ends the runtime. `panics` waits for that.
+        drop(runtime.spawn(std::future::pending::<()>()));
+        panics(&runtime, "ends");
         String::new()
     });
 }
@@ -368,5 +458,31 @@ fn a_stderr_that_takes_nothing() {
         panics(&runtime(Reports::default()), "unheard");
         assert!(std::io::stderr().write_all(b"x").is_err());
         PANICS.load(Relaxed).to_string()
+    });
+}
+
+/// The same, in a program that the system ends at such a write, as it does by default.
+#[cfg(unix)]
+#[expect(unsafe_code, reason = "what a signal does has no face in std")]
+#[test]
+fn a_stderr_without_a_reader_where_sigpipe_ends_the_process() {
+    let parent = |mut child: Child| {
+        drop(child.stderr.take());
+        drop(child.stdin.take());
+        let (said, _) = ends_well(child);
+        assert_eq!(said, "end");
+    };
+    let test = "a_stderr_without_a_reader_where_sigpipe_ends_the_process";
+    with_child(test, parent, || {
+        let mut end = Vec::new();
+        // Now it is closed.
+        std::io::stdin().read_to_end(&mut end).unwrap();
+        std::panic::set_hook(Box::new(|_| ()));
+        // SAFETY: no code of this process relies on what the signal does.
+        unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+        let runtime = runtime(Reports::default());
+        panics(&runtime, "unheard");
+        drop(runtime);
+        "end".to_owned()
     });
 }

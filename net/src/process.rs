@@ -19,8 +19,9 @@
 //!
 //! No thread waits. Linux has a descriptor of a process, which is readable once the process has
 //! ended; it goes into the netpoll. If the system refuses it, each SIGCHLD is a reason to look
-//! after the child: by a listener for SIGCHLD. On Windows, a thread pool of the system waits, and
-//! wakes the task.
+//! after the child: by a listener for SIGCHLD. A signal that all threads block never comes, so a
+//! thread that blocks this one looks after the child by a timer as well, every 100 ms at the
+//! latest. On Windows, a thread pool of the system waits, and wakes the task.
 //!
 //! # Orphans
 //!

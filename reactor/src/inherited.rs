@@ -17,10 +17,10 @@
     )
 )]
 
-#[cfg(unix)]
-use std::mem;
 #[cfg(target_os = "linux")]
 use std::{io, sync::Arc};
+#[cfg(unix)]
+use std::{mem, ptr};
 
 #[cfg(target_os = "linux")]
 use crate::cpu_set::Mask;
@@ -100,12 +100,32 @@ fn nice() -> Option<libc::c_int> {
     (nice != -1 || io::Error::last_os_error().raw_os_error() == Some(0)).then_some(nice)
 }
 
+/// Whether the calling thread blocks this signal. Also true if the system does not tell.
+///
+/// ```
+/// # #[cfg(unix)] {
+/// // Such a number no signal has.
+/// assert!(!ws_reactor::blocks_signal(1_000));
+/// # }
+/// ```
+#[cfg(unix)]
+#[must_use]
+pub fn blocks_signal(signal: i32) -> bool {
+    // SAFETY: a set is a plain array of bits, for which all zeroes is a value.
+    let mut set: libc::sigset_t = unsafe { mem::zeroed() };
+    // SAFETY: the first pointer is null, so nothing changes. The second one is valid for a write of
+    // one set.
+    let error = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, ptr::null(), &raw mut set) };
+    // SAFETY: the pointer is valid for a read of one set. A number that is no signal is an error.
+    error != 0 || unsafe { libc::sigismember(&raw const set, signal) } == 1
+}
+
 /// The signals that the calling thread blocked so far. Blocks others from now on, if it is told to.
 #[cfg(unix)]
 fn signals(new: Option<&libc::sigset_t>) -> libc::sigset_t {
     // SAFETY: a set is a plain array of bits, for which all zeroes is a value.
     let mut before: libc::sigset_t = unsafe { mem::zeroed() };
-    let new = new.map_or(std::ptr::null(), |new| &raw const *new);
+    let new = new.map_or(ptr::null(), |new| &raw const *new);
     // SAFETY: the first pointer is null or valid for a read of one set, the second one for a write.
     // The only error is an operation that does not exist.
     let _ = unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, new, &raw mut before) };

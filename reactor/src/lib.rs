@@ -116,12 +116,14 @@ use windows as os;
 
 pub use cpu_set::{CpuSet, allowed_cpus, current_cpu};
 pub use inherited::Inherited;
+#[cfg(unix)]
+pub use inherited::blocks_signal;
 pub use os::stderr_now;
 #[cfg(unix)]
 pub use os::{wait_readable, wait_writable};
 #[cfg(unix)]
 pub use pidfd::pidfd_open;
-pub use refused::{Facility, Refusal, refusals, untold_refusals};
+pub use refused::{Facility, Refusal, refusals, untell, untold_refusals};
 pub use thread::{ThreadId, note_of_proc, try_join};
 
 pub use mio::Interest;

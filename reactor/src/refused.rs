@@ -141,8 +141,8 @@ pub fn refusals() -> usize {
     NOTED.load(Relaxed).count_ones() as usize
 }
 
-/// The refusals that no caller has got so far. Each is got once in the life of a process. Costs two
-/// loads if there is none.
+/// The refusals that no caller has got so far. Each is got once in the life of a process, but for
+/// those that are [given back](untell). Costs two loads if there is none.
 ///
 /// ```
 /// let before = ws_reactor::untold_refusals();
@@ -157,6 +157,20 @@ pub fn untold_refusals() -> Vec<Refusal> {
     let new = noted & !TOLD.fetch_or(noted, Relaxed);
     let is_new = |facility: &Facility| new & facility.bit() != 0;
     ALL.into_iter().filter(is_new).map(Refusal).collect()
+}
+
+/// Gives back refusals that could not be told: the next caller of [`untold_refusals`] gets them.
+///
+/// ```
+/// let refusals = ws_reactor::untold_refusals();
+/// // There is nobody to tell.
+/// ws_reactor::untell(&refusals);
+/// ```
+pub fn untell(refusals: &[Refusal]) {
+    let bits = refusals
+        .iter()
+        .fold(0, |bits, Refusal(facility)| bits | facility.bit());
+    TOLD.fetch_and(!bits, Relaxed);
 }
 
 /// Whether the error says that this process may not do it at all.

@@ -6,14 +6,26 @@
 //! fires; with those of `timerfd_create` and `eventfd2` as errors of the build; and with refusals
 //! that are told at each look, or never (`sched/refusals.rs`). Also without the look at the netpoll
 //! in the build, with EINVAL of `timerfd_settime` as an error, with a failure of the netpoll that
-//! only `tracing` hears of, and without an advice for EINVAL. And with one for refused threads that
-//! names `clone` alone.
+//! only `tracing` hears of, and without an advice for EINVAL. With an advice for refused threads that
+//! names `clone` alone. With a child that is looked after at SIGCHLD alone. And with a line that is
+//! told once although stderr has no room for it, or that needs `poll`.
 
-use std::time::Duration;
+use std::{
+    fs::File,
+    io::{self, Read, Write},
+    os::fd::{AsRawFd, OwnedFd},
+    process::{Command, Stdio},
+    time::Duration,
+};
 
-use ws::{runtime::Builder, time::sleep};
+use futures::FutureExt;
+use ws::{
+    process::{self, Child},
+    runtime::Builder,
+    time::sleep,
+};
 
-use crate::support::{child, seccomp, work};
+use crate::support::{before_start, child, seccomp, work};
 
 /// What is expected of a call that is refused.
 enum Then {
@@ -157,6 +169,128 @@ fn no_wait_for_sockets() {
         assert_eq!(said.failed.len(), 1, "{said:?}");
         assert!(said.failed[0].contains("`epoll_pwait`"), "{said:?}");
     }
+}
+
+/// No thread of the process takes SIGCHLD, and no descriptor tells of a child: its end is seen all
+/// the same. Also where the system does not tell which signals a thread blocks.
+#[test]
+fn a_child_without_a_descriptor_and_without_a_signal() {
+    const TEST: &str = "a_sandbox_refuses_calls::a_child_without_a_descriptor_and_without_a_signal";
+    if let Some(order) = child::order() {
+        let calls = order.split(' ').map(|call| call.parse().expect("a number"));
+        let calls: Vec<_> = calls.collect();
+        seccomp::refuse(&calls, libc::EPERM).expect("a filter can be set");
+        let runtime = Builder::new().workers(2).build();
+        let ended = runtime.expect("neither is needed").block_on(async {
+            let mut cat = Command::new("cat");
+            let mut cat = process::spawn(cat.stdin(Stdio::piped()))?;
+            let input = cat.stdin.take();
+            let mut cat = Child::new(cat)?;
+            assert!(cat.wait().now_or_never().is_none(), "it reads its input");
+            drop(input);
+            assert!(cat.wait().await?.success());
+            Ok(())
+        });
+        work::row("child", ended);
+        return;
+    }
+    let descriptor = libc::SYS_pidfd_open.to_string();
+    let both = format!("{descriptor} {}", libc::SYS_rt_sigprocmask);
+    for calls in [descriptor, both] {
+        let said = child::run(TEST, &calls, |command| before_start(command, block_sigchld));
+        assert!(said.went_well("child"), "{said:?}");
+    }
+}
+
+/// In the thread that starts the program, and so in all of them.
+fn block_sigchld() -> io::Result<()> {
+    // SAFETY: a set is a plain array of bits, for which all zeroes is a value.
+    let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is valid for a write of one set.
+    unsafe { libc::sigaddset(&raw mut set, libc::SIGCHLD) };
+    // SAFETY: the pointers are valid for a read of one set, and null.
+    match unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) } {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
+}
+
+/// The calls by which a thread asks what a write to stderr would do: the C library decides which.
+const ASKS: &[libc::c_long] = &[
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_poll,
+    libc::SYS_ppoll,
+];
+
+/// A report is written without that question.
+#[test]
+fn no_question_about_stderr() {
+    const TEST: &str = "a_sandbox_refuses_calls::no_question_about_stderr";
+    if let Some(order) = child::order() {
+        let error = order.parse().expect("a number");
+        let calls = [ASKS, &[libc::SYS_timerfd_create]].concat();
+        seccomp::refuse(&calls, error).expect("a filter can be set");
+        let builder = Builder::new().workers(1);
+        drop(builder.build().expect("neither is needed"));
+        work::row("build", Ok(()));
+        return;
+    }
+    for error in [libc::EPERM, libc::ENOSYS] {
+        let said = child::run(TEST, &error.to_string(), |_| ());
+        assert_eq!(said.told.len(), 1, "{said:?}");
+        assert!(said.told[0].contains("whole millisecond"), "{said:?}");
+    }
+}
+
+/// The stderr of this process is a pipe from now on, and it is full. Gives back the other end, of
+/// which a read does not wait, and how many bytes are in there.
+fn full_stderr() -> io::Result<(File, usize)> {
+    let (reader, writer) = io::pipe()?;
+    // SAFETY: the call has no pointers. Both are open, and nobody owns the descriptor of stderr.
+    if unsafe { libc::dup2(writer.as_raw_fd(), libc::STDERR_FILENO) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call has no pointers.
+    let room = unsafe { libc::fcntl(reader.as_raw_fd(), libc::F_GETPIPE_SZ) };
+    let room = usize::try_from(room).map_err(|_| io::Error::last_os_error())?;
+    io::stderr().write_all(&vec![b'x'; room])?;
+    // SAFETY: the call has no pointers. No other process has this end of the pipe.
+    if unsafe { libc::fcntl(reader.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok((File::from(OwnedFd::from(reader)), room))
+}
+
+/// What is told once in a process is not lost where stderr has no room at that moment.
+#[test]
+fn it_is_told_when_stderr_has_room() {
+    const TEST: &str = "a_sandbox_refuses_calls::it_is_told_when_stderr_has_room";
+    if child::order().is_some() {
+        let (mut reader, bytes) = full_stderr().expect("a pipe can be had");
+        seccomp::refuse(&[libc::SYS_timerfd_create], libc::EPERM).expect("a filter can be set");
+        let runtime = Builder::new().workers(1).build().expect("it is not needed");
+        let mut text = vec![0; bytes];
+        reader.read_exact(&mut text).expect("the pipe was full");
+        assert!(text.iter().all(|&byte| byte == b'x'), "it was told before");
+        text.clear();
+        let handle = runtime.handle().clone();
+        // The monitor looks as long as something runs.
+        let looks = runtime.spawn(async move {
+            let until = handle.metrics().monitor_looks + 100;
+            while handle.metrics().monitor_looks < until {
+                std::thread::yield_now();
+            }
+        });
+        runtime.block_on(looks).expect("it runs");
+        let end = reader.read_to_end(&mut text).map_err(|error| error.kind());
+        assert_eq!(end, Err(io::ErrorKind::WouldBlock));
+        let text = String::from_utf8(text).expect("a line");
+        let told = text.matches("ws: the system refuses ").count();
+        work::row(&format!("told {told}"), Ok(()));
+        return;
+    }
+    let said = child::run(TEST, "full", |_| ());
+    assert!(said.went_well("told 1"), "{said:?}");
 }
 
 /// What is refused after the build is said on stderr.

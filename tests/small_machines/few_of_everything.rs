@@ -4,16 +4,13 @@
 //! error of the build (`runtime/error.rs`), and with a stall that counts as a wait for a core where
 //! the system does not tell (`sched/stall.rs`).
 
-use std::{
-    fs, io, os::unix::process::CommandExt, path::PathBuf, process::Command, sync::mpsc,
-    time::Duration,
-};
+use std::{fs, io, path::PathBuf, sync::mpsc, time::Duration};
 
 use ws::runtime::{Builder, StallKind};
 
 use crate::{
     net_support::skipped,
-    support::{child, work},
+    support::{before_start, child, work},
 };
 
 /// Sets a limit of this process, for what it starts as well.
@@ -27,12 +24,6 @@ fn limit(what: libc::__rlimit_resource_t, to: u64) -> io::Result<()> {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
-}
-
-/// Runs a step in the child before it becomes the program.
-fn before_start(command: &mut Command, step: fn() -> io::Result<()>) {
-    // SAFETY: the steps here make system calls alone, and take no lock.
-    unsafe { command.pre_exec(step) };
 }
 
 fn one_cpu() -> io::Result<()> {

@@ -2,13 +2,13 @@
 //! that a failing test prints.
 //!
 //! It was seen to fail when the netpoll is not looked at before the clock jumps, and when a failure
-//! prints nothing.
+//! prints nothing. Also when a seed that cannot be printed is a panic.
 
 use crate::net_support;
 
 use std::env;
 use std::io::{self, Write};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -178,6 +178,10 @@ async fn fails_by_an_error_if_it_is_told_to() -> Result<(), String> {
 
 /// Runs one test of this file in a process of its own.
 fn run(test: &str, variables: &[(&str, &str)]) -> Output {
+    run_with(test, variables, Stdio::piped())
+}
+
+fn run_with(test: &str, variables: &[(&str, &str)], stderr: Stdio) -> Output {
     let mut command = Command::new(env::current_exe().unwrap());
     command.args([
         "--exact",
@@ -185,7 +189,7 @@ fn run(test: &str, variables: &[(&str, &str)]) -> Output {
         "--nocapture",
     ]);
     command.env_remove("WS_TEST_SEED");
-    command.envs(variables.iter().copied());
+    command.envs(variables.iter().copied()).stderr(stderr);
     let output = command.output().unwrap();
     assert!(String::from_utf8_lossy(&output.stdout).contains("running 1 test"));
     output
@@ -218,6 +222,22 @@ fn a_failing_test_prints_its_seed_and_the_seed_repeats_it() {
             assert_eq!(between(&text, "WS_TEST_SEED=", ","), seed);
             assert_eq!(between(&text, "order: ", "."), order);
         }
+    }
+}
+
+/// Each write to that stderr is an error. The tests of this process after the one that fails go on.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_failing_test_does_not_end_its_process_if_stderr_takes_nothing() {
+    let _limit = Limit::new(1);
+    for (kind, test) in [
+        ("panic", "fails_by_a_panic_if_it_is_told_to"),
+        ("error", "fails_by_an_error_if_it_is_told_to"),
+    ] {
+        let full = std::fs::File::options().write(true).open("/dev/full");
+        let failed = run_with(test, &[(FAIL, kind)], full.unwrap().into());
+        let text = String::from_utf8(failed.stdout).unwrap();
+        assert!(text.contains("1 failed"), "{}: {text}", failed.status);
     }
 }
 

@@ -326,7 +326,9 @@ impl Builder {
     /// By default they are events of `tracing`: warnings and errors. Where no subscriber listens on
     /// the thread that reports, they are lines on stderr, which begin with `ws:`. A runtime writes
     /// one line a second at most, and the next line tells how many were left out. A stderr that
-    /// takes nothing does no harm.
+    /// takes nothing does no harm. One exception is a file at its limit of size (`RLIMIT_FSIZE`):
+    /// the system ends a process that writes there, by the signal SIGXFSZ, unless the program
+    /// ignores that.
     ///
     /// A panic of a task is also shown by the panic hook, which prints the message and the place by
     /// default. The report adds which task it was, and where that was spawned:
@@ -693,16 +695,16 @@ fn recorder(
 }
 
 pub(super) fn check_workers(knob: &'static str, workers: usize) -> Result<usize, BuildError> {
-    if (1..=WORKERS_MAX).contains(&workers) {
-        Ok(workers)
-    } else {
-        Err(BuildError::knob(
+    match workers {
+        0 => Err(BuildError::knob(knob, "must be at least 1: it is 0")),
+        1..=WORKERS_MAX => Ok(workers),
+        _ => Err(BuildError::knob(
             knob,
             format!(
                 "must be between 1 and {WORKERS_MAX}: it is {workers}; a larger machine is for \
                  several runtimes, each bound to some of its CPUs"
             ),
-        ))
+        )),
     }
 }
 

@@ -29,7 +29,7 @@ pub(super) fn level() -> Result<Level, BuildError> {
     }
     text.to_string_lossy()
         .parse()
-        .map_err(|error| BuildError::knob("record", format!("{error}: `{VARIABLE}` is {text:?}")))
+        .map_err(|error| BuildError::knob(VARIABLE, format!("{error}: it is {text:?}")))
 }
 
 /// What the variable of the workers says, or the system.

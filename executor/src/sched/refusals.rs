@@ -4,10 +4,16 @@
 //! A runtime comes by at the end of its build, and at each look of its monitor. So what is refused
 //! later on is told as well. A look costs two loads.
 //!
+//! *It is not lost.* Where stderr is full, the words go back, and the next look tries again. Each
+//! try begins with a look at stderr, for to tell is an event of `tracing` as well, and a log may
+//! have that already. Until there is room, a look of the monitor costs a `poll` more.
+//!
 //! Rejected: to tell it at the place of the refusal. Those are in the reactor, which knows nobody
 //! to tell, and some are in the middle of a wake.
 //!
 //! Checked by `tests/small_machines`.
+
+use ws_reactor::Refusal;
 
 use super::Shared;
 
@@ -23,6 +29,13 @@ impl Shared {
         if new.is_empty() {
             return;
         }
+        if !self.reports.has_room() || !self.tell_of(&new) {
+            ws_reactor::untell(&new);
+        }
+    }
+
+    /// False if there was no room for it.
+    fn tell_of(&self, new: &[Refusal]) -> bool {
         let new: Vec<_> = new.iter().map(ToString::to_string).collect();
         let refusals = new.join("; ");
         let event = || {
@@ -34,6 +47,6 @@ impl Shared {
         self.reports.tell_limited(
             event,
             format_args!("the system refuses what the runtime can do without: {refusals}"),
-        );
+        )
     }
 }

@@ -75,7 +75,7 @@ use std::{
 use super::{Shared, Worker, processor::attention, snapshots::Why, worker::Scope};
 use crate::{
     advice::{Advised, THREAD, advice},
-    cell::{SchedulerHandle, ScopeBarrier, Task, report},
+    cell::{SchedulerHandle, ScopeBarrier, Task},
     note::event,
     permit::{
         env::{Env, PeerEnv},
@@ -84,6 +84,7 @@ use crate::{
     },
     policy::constants::{ABORTED_AT_ONCE, CLOSING_WAIT, HOSTED_RESOURCES_STAY, REPORTED_MAX},
     queue::{Batch, Steal},
+    reports::Subject,
     sync::{Arc, Mutex, atomic::Ordering::Relaxed, thread},
 };
 
@@ -155,9 +156,11 @@ impl Shared {
         if !self.config.panic_stops_runtime || self.end.phase.is_ending() {
             return;
         }
-        report(|| {
-            tracing::error!("a task panicked: the runtime shuts down, as its builder asked for");
-        });
+        // Not under the limit of the report of that panic: one of the two would be left out.
+        self.reports.tell_limited(
+            || tracing::error!("a task panicked: the runtime shuts down, as its builder asked for"),
+            "a task panicked: the runtime shuts down, as its builder asked for",
+        );
         // Threads that have a root of their own go on with that, but for the root of
         // `Runtime::run_local`.
         self.end(None);
@@ -357,25 +360,35 @@ impl Shared {
             self.for_each_live(|task| {
                 let header = task.header();
                 if left.len() < REPORTED_MAX && running.contains(&header.address()) == is_running {
-                    left.push(format!(
-                        "task {} {:?} spawned at {}",
-                        header.id(),
-                        header.name().unwrap_or(""),
-                        header.location()
-                    ));
+                    let subject = Subject {
+                        id: header.id(),
+                        name: header.name(),
+                        location: header.location(),
+                    };
+                    left.push(subject.to_string());
                 }
             });
         }
         let tasks = self.live_tasks();
         let threads = self.threads.counts.lock().count;
-        report(|| {
+        let event = || {
             tracing::warn!(
                 tasks,
                 threads,
                 ?left,
                 "the runtime was shut down while tasks still ran; their threads drop them when they return"
             );
-        });
+        };
+        // Each below that line.
+        let named: String = left.iter().map(|task| format!("\n  {task}")).collect();
+        // It comes once, and must not be a line that is left out.
+        self.reports.tell_limited(
+            event,
+            format_args!(
+                "the runtime was shut down while tasks still ran (tasks: {tasks}, threads: \
+                 {threads}); their threads drop them when they return{named}"
+            ),
+        );
     }
 }
 

@@ -273,7 +273,9 @@ impl Shared {
     fn cannot_write(&self, path: &Path, error: &io::Error) {
         if self.snapshots.errors.passes() {
             let path = path.display();
-            self.reports.tell(
+            // With a limit of its own: the report of the panic or stall that is to be recorded
+            // comes at the same moment, and must not be the line that is left out.
+            self.reports.tell_limited(
                 || tracing::error!(%error, %path, "a recording could not be written"),
                 format_args!("a recording could not be written to {path}: {error}"),
             );

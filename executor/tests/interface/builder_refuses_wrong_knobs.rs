@@ -153,7 +153,7 @@ fn the_environment() {
         }
         return;
     }
-    let built_with = |value: &str| {
+    let built_where = |variable: &str, value: &str| {
         let child = std::process::Command::new(std::env::current_exe().unwrap())
             .args([
                 "builder_refuses_wrong_knobs::the_environment",
@@ -161,12 +161,15 @@ fn the_environment() {
                 "--nocapture",
             ])
             .env(CHILD, "1")
-            .env("WS_WORKERS", value)
+            .env_remove("WS_WORKERS")
+            .env_remove("WS_RECORD")
+            .env(variable, value)
             .output()
             .unwrap();
         assert!(child.status.success());
         String::from_utf8(child.stdout).unwrap()
     };
+    let built_with = |value: &str| built_where("WS_WORKERS", value);
     assert!(built_with("3").contains("workers 3"));
     assert!(built_with(" 7 ").contains("workers 7"));
     // A variable that is empty is one that is not set.
@@ -181,4 +184,15 @@ fn the_environment() {
             "{wrong:?}: {text}"
         );
     }
+    // A machine that is too large is the reason for one of them alone.
+    let (zero, many) = (built_with("0"), built_with("1025"));
+    assert!(zero.contains("must be at least 1: it is 0"), "{zero}");
+    assert!(!zero.contains("a larger machine"), "{zero}");
+    assert!(many.contains("a larger machine"), "{many}");
+    let text = built_where("WS_RECORD", "all");
+    assert!(text.contains("refused Some(\"WS_RECORD\")"), "{text}");
+    assert!(
+        text.contains("`sparse`") && text.contains("\"all\""),
+        "{text}"
+    );
 }

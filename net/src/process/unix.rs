@@ -6,8 +6,10 @@ use std::{
     process::{self, ExitStatus},
     sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll, Wake, Waker, ready},
+    time::Duration,
 };
 
+use ws_executor::time::{Instant, Sleep, sleep};
 use ws_reactor::{Direction, Interest, Netpoll};
 
 use crate::{
@@ -19,8 +21,24 @@ use crate::{
 #[derive(Debug)]
 pub(super) enum Exit {
     Pidfd(AsyncFd<OwnedFd>),
-    Sigchld(Signal),
+    Sigchld(BySignal),
 }
+
+/// A child that no descriptor tells of. Each SIGCHLD is a reason to look at it.
+///
+/// A signal that every thread blocks never comes. What other threads block is not known. So a
+/// thread that blocks SIGCHLD itself looks at the child from time to time.
+#[derive(Debug)]
+pub(super) struct BySignal {
+    signal: Signal,
+    /// Ends when a thread that blocks the signal looks again.
+    look: Sleep,
+    pause: Duration,
+}
+
+/// The time between the first two looks at a child, which doubles from look to look.
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
 impl Exit {
     pub(super) fn of(child: &process::Child, netpoll: &Arc<Netpoll>) -> io::Result<Self> {
@@ -31,7 +49,11 @@ impl Exit {
     }
 
     fn sigchld(netpoll: &Arc<Netpoll>) -> io::Result<Self> {
-        Signal::listen(netpoll, SignalKind::child()).map(Self::Sigchld)
+        Ok(Self::Sigchld(BySignal {
+            signal: Signal::listen(netpoll, SignalKind::child())?,
+            look: sleep(FIRST_PAUSE),
+            pause: FIRST_PAUSE,
+        }))
     }
 
     /// Polls for the end, and reaps the child then.
@@ -47,14 +69,7 @@ impl Exit {
                 let status = child.try_wait()?;
                 status.ok_or_else(|| io::ErrorKind::WouldBlock.into())
             }),
-            Self::Sigchld(signal) => loop {
-                // Before the look, so that no signal falls between the two.
-                let signal = signal.poll_recv(cx);
-                if let Some(status) = child.try_wait()? {
-                    return Poll::Ready(Ok(status));
-                }
-                ready!(signal)?;
-            },
+            Self::Sigchld(by_signal) => by_signal.poll(cx, child),
         }
     }
 
@@ -65,6 +80,36 @@ impl Exit {
             Self::Pidfd(pidfd) => Orphan::wait_for(child, pidfd),
             Self::Sigchld(_) => push_orphan(child),
         }
+    }
+}
+
+impl BySignal {
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        child: &mut process::Child,
+    ) -> Poll<io::Result<ExitStatus>> {
+        loop {
+            // Before the look, so that no signal falls between the two.
+            let signal = self.signal.poll_recv(cx);
+            if let Some(status) = child.try_wait()? {
+                return Poll::Ready(Ok(status));
+            }
+            if signal.is_pending() && ws_reactor::blocks_signal(SignalKind::child().as_raw()) {
+                ready!(self.poll_look(cx))?;
+            } else {
+                ready!(signal)?;
+            }
+        }
+    }
+
+    fn poll_look(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // As a socket says it, of whose runtime the timer is.
+        let over = |_| io::Error::other("the runtime was shut down");
+        ready!(self.look.try_poll(cx)).map_err(over)?;
+        self.pause = LONGEST_PAUSE.min(2 * self.pause);
+        self.look.reset(Instant::now() + self.pause);
+        Poll::Ready(Ok(()))
     }
 }
 

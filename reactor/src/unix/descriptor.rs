@@ -16,8 +16,14 @@ use std::{
     os::fd::{AsFd, AsRawFd, FromRawFd},
 };
 
+use crate::refused::is_refusal;
+
 /// The standard error of this process. None if a short write (up to `PIPE_BUF` bytes, 4,096 on
-/// Linux) would wait now. The descriptor stays open when the file is dropped.
+/// Linux) would wait now, or if its reader is gone: SIGPIPE may end the process at such a write.
+/// The descriptor stays open when the file is dropped.
+///
+/// If a sandbox refuses `poll`, the system does not tell. Then it is the file: a write that may
+/// wait is better than reports that nobody ever sees.
 ///
 /// A write to the file goes round the lock and the buffer of [`std::io::Stderr`].
 ///
@@ -32,8 +38,11 @@ use std::{
 #[must_use]
 pub fn stderr_now() -> Option<ManuallyDrop<File>> {
     let stderr = io::stderr();
-    let events = ask(&stderr, libc::POLLOUT, AT_ONCE).ok()?;
-    (events & libc::POLLOUT != 0).then(|| {
+    let may_write = match ask(&stderr, libc::POLLOUT, AT_ONCE) {
+        Ok(events) => events & libc::POLLOUT != 0 && events & GONE == 0,
+        Err(error) => error.raw_os_error().is_some_and(is_refusal),
+    };
+    may_write.then(|| {
         // SAFETY: nobody owns the descriptor of the standard error, and this file does not close
         // it.
         ManuallyDrop::new(unsafe { File::from_raw_fd(stderr.as_raw_fd()) })
@@ -70,6 +79,9 @@ pub fn wait_readable(descriptor: &impl AsFd) -> io::Result<()> {
 pub fn wait_writable(descriptor: &impl AsFd) -> io::Result<()> {
     ask(descriptor, libc::POLLOUT, FOR_EVER).map(|_| ())
 }
+
+/// What `poll` says, unasked, of a descriptor that nobody reads from any more.
+const GONE: libc::c_short = libc::POLLERR | libc::POLLHUP | libc::POLLNVAL;
 
 /// Timeouts of `poll`, in milliseconds.
 const AT_ONCE: libc::c_int = 0;
