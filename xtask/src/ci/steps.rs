@@ -33,6 +33,7 @@ pub(super) fn format(place: &Place) -> Result<(), Failure> {
     for folder in [
         "benches/recorder",
         "benches/simulators",
+        "benches/uring",
         "fuzz",
         "tests/console",
     ] {
