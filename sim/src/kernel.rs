@@ -56,6 +56,8 @@ mod clock;
 mod cpus;
 mod descriptors;
 mod files;
+#[cfg(target_env = "gnu")]
+mod fortify;
 mod fs;
 mod identity;
 mod interfaces;
@@ -153,6 +155,8 @@ pub(crate) fn is_linked() -> bool {
     black_box(clock::PART);
     black_box(cpus::PART);
     black_box(descriptors::PART);
+    #[cfg(target_env = "gnu")]
+    black_box(fortify::PARTS);
     black_box(fs::PARTS);
     black_box(identity::PART);
     black_box(interfaces::PART);
