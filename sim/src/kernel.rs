@@ -69,6 +69,7 @@ mod messages;
 mod names;
 mod of_c;
 mod options;
+mod owners;
 mod pipes;
 mod poll;
 mod processes;
@@ -165,6 +166,7 @@ pub(crate) fn is_linked() -> bool {
     black_box(names::PART);
     black_box(of_c::PART);
     black_box(options::PART);
+    black_box(owners::PARTS);
     black_box(pipes::PART);
     black_box(poll::PART);
     black_box(processes::PARTS);

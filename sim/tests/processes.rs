@@ -194,7 +194,14 @@ fn refused() -> Vec<Refused> {
             }),
         ]
     };
-    [first, more::of_processes()].concat()
+    let more = [
+        more::of_processes(),
+        more::of_names(),
+        more::of_memory(),
+        more::of_owners(),
+        more::of_signals(),
+    ];
+    [first, more.concat()].concat()
 }
 
 unsafe extern "C" {

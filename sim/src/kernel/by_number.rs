@@ -37,6 +37,7 @@ pub(super) unsafe fn call(number: c_long, arguments: [c_long; 6]) -> Option<c_lo
             .or_else(|| of_descriptors(number, arguments))
             .or_else(|| of_sockets(number, arguments))
             .or_else(|| of_the_host(number, arguments))
+            .or_else(|| of_owners(number, arguments))
     }
 }
 
@@ -259,6 +260,40 @@ unsafe fn of_the_host(number: c_long, [a, b, c, d, ..]: [c_long; 6]) -> Option<c
             }
             // The thread is that of all hosts.
             libc::SYS_exit | libc::SYS_exit_group => libc::_exit(x),
+            _ => return None,
+        }
+    };
+    Some(answer.into())
+}
+
+/// Calls about who the process is, and what it may use.
+///
+/// # Safety
+///
+/// - That of the system call.
+unsafe fn of_owners(number: c_long, [a, b, c, d, ..]: [c_long; 6]) -> Option<c_long> {
+    /// The package `libc` does not have it for each system.
+    const SETRLIMIT: c_long = if cfg!(target_arch = "x86_64") {
+        160
+    } else {
+        164
+    };
+
+    let [x, y, z] = [a, b, c].map(|id| id as c_uint);
+    // SAFETY: by contract.
+    let answer = unsafe {
+        match number {
+            libc::SYS_setuid => libc::setuid(x),
+            libc::SYS_setgid => libc::setgid(x),
+            libc::SYS_setreuid => libc::setreuid(x, y),
+            libc::SYS_setregid => libc::setregid(x, y),
+            libc::SYS_setresuid => libc::setresuid(x, y, z),
+            libc::SYS_setresgid => libc::setresgid(x, y, z),
+            libc::SYS_setgroups => libc::setgroups(a as _, at(b)),
+            libc::SYS_setsid => libc::setsid(),
+            libc::SYS_setpgid => libc::setpgid(a as c_int, b as c_int),
+            libc::SYS_prlimit64 => libc::prlimit(a as c_int, b as _, at(c), at(d)),
+            SETRLIMIT => libc::setrlimit(a as _, at(b)),
             _ => return None,
         }
     };

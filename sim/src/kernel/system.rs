@@ -37,7 +37,7 @@ use std::{
 
 use libc::{c_int, c_long, c_void, timespec};
 
-use super::{by_number, clock, fails, processes};
+use super::{by_number, clock, fails, identity, owners, processes};
 use crate::world;
 
 /// Real time that a host may wait for a lock.
@@ -93,7 +93,13 @@ pub(super) use system;
 #[unsafe(link_section = ".init_array")]
 static AT_START: extern "C" fn() = {
     extern "C" fn look() {
-        for function in [&SYSCALL, &clock::CLOCK_GETTIME, &processes::EXECVPE] {
+        let some = [
+            &SYSCALL,
+            &clock::CLOCK_GETTIME,
+            &processes::EXECVPE,
+            &identity::PTHREAD_KILL,
+        ];
+        for function in some.into_iter().chain(owners::FOUND.iter().copied()) {
             let _ = function.address();
         }
     }

@@ -24,6 +24,9 @@ const TIMERS: &str = "use ws::time, or a timerfd";
 const CLOCKS: &str = "use Sim::skew or Sim::jump in the test";
 const NAME: &str = "give the host its name by Sim::host";
 pub(super) const FILES: &str = "use files and folders of the host's disk, by std::fs or ws::fs";
+const SHARED: &str = "use memory of the program, or sockets between hosts";
+const OTHERS: &str = "use Sim::signal in the test";
+const WHOLE: &str = "do it for the whole test, before the simulation begins";
 const NUMBERS: &str = "keep a simulated descriptor under its own number";
 pub(super) const PROCESSES: &str = "simulate what the process does by another host, or leave it \
                                     out";
@@ -69,6 +72,18 @@ pub(super) fn by_number(number: c_long) -> Option<(&'static str, &'static str)> 
         libc::SYS_quotactl => ("quotactl", FILES),
         libc::SYS_mq_open => ("mq_open", FILES),
         libc::SYS_mq_unlink => ("mq_unlink", FILES),
+        libc::SYS_shmget => ("shmget", SHARED),
+        libc::SYS_msgget => ("msgget", SHARED),
+        libc::SYS_semget => ("semget", SHARED),
+        libc::SYS_tkill => ("tkill", OTHERS),
+        libc::SYS_tgkill => ("tgkill", OTHERS),
+        libc::SYS_rt_sigqueueinfo => ("rt_sigqueueinfo", OTHERS),
+        libc::SYS_rt_tgsigqueueinfo => ("rt_tgsigqueueinfo", OTHERS),
+        libc::SYS_pidfd_send_signal => ("pidfd_send_signal", OTHERS),
+        libc::SYS_unshare => ("unshare", WHOLE),
+        libc::SYS_setns => ("setns", WHOLE),
+        libc::SYS_reboot => ("reboot", WHOLE),
+        libc::SYS_pivot_root => ("pivot_root", FILES),
         libc::SYS_perf_event_open => ("perf_event_open", "measure outside of the simulation"),
         _ => return None,
     })
@@ -78,9 +93,9 @@ pub(super) fn by_number(number: c_long) -> Option<(&'static str, &'static str)> 
 pub(super) trait Refusal: Sized {
     const FAILED: Self;
 
-    /// Sets `errno`. A call that is not there at all gets a message.
+    /// Sets `errno`. A call that is not there at all, or is not allowed, gets a message.
     fn refuses(name: &str, error: c_int, instead: &str) -> Self {
-        if error == libc::ENOSYS {
+        if matches!(error, libc::ENOSYS | libc::EPERM) {
             in_host(name, instead);
         }
         fails(error);
@@ -145,6 +160,13 @@ refused! {
 }
 
 refused! {
+    OF_MEMORY, SHARED;
+    shmget(key: libc::key_t, size: size_t, flags: c_int) -> c_int = libc::ENOSYS;
+    msgget(key: libc::key_t, flags: c_int) -> c_int = libc::ENOSYS;
+    semget(key: libc::key_t, count: c_int, flags: c_int) -> c_int = libc::ENOSYS;
+}
+
+refused! {
     OF_TIMERS, TIMERS;
     alarm(seconds: c_uint) -> c_uint = libc::ENOSYS;
     ualarm(first: c_uint, interval: c_uint) -> c_uint = libc::ENOSYS;
@@ -200,6 +222,7 @@ pub(super) const PARTS: &[&[*const c_void]] = &[
     &[dup3 as *const c_void, dup2 as *const c_void],
     OF_SIGNALS,
     OF_FILES,
+    OF_MEMORY,
     OF_TIMERS,
     OF_CLOCKS,
     OF_NAMES,
