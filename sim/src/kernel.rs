@@ -85,6 +85,7 @@ mod timers;
 mod transfer;
 mod unix;
 mod unsupported;
+mod waits;
 
 use std::io;
 
@@ -180,6 +181,7 @@ pub(crate) fn is_linked() -> bool {
     black_box(timers::PART);
     black_box(transfer::PART);
     black_box(unix::PART);
+    black_box(waits::PART);
     let shown = clock::asks();
     black_box(Instant::now());
     clock::asks() > shown

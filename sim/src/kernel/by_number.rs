@@ -52,7 +52,7 @@ fn at<T>(argument: c_long) -> *mut T {
 ///
 /// - That of the system call.
 #[cfg(target_arch = "x86_64")]
-unsafe fn old(number: c_long, [a, b, c, d, ..]: [c_long; 6]) -> Option<c_long> {
+unsafe fn old(number: c_long, [a, b, c, d, e, _]: [c_long; 6]) -> Option<c_long> {
     let (fd, count) = (a as c_int, b as c_int);
     // SAFETY: by contract.
     let answer = unsafe {
@@ -62,6 +62,7 @@ unsafe fn old(number: c_long, [a, b, c, d, ..]: [c_long; 6]) -> Option<c_long> {
             libc::SYS_epoll_create => libc::epoll_create(fd),
             libc::SYS_epoll_wait => libc::epoll_wait(fd, at(b), c as c_int, d as c_int),
             libc::SYS_poll => libc::poll(at(a), b as libc::nfds_t, c as c_int),
+            libc::SYS_select => libc::select(fd, at(b), at(c), at(d), at(e)),
             libc::SYS_dup2 => libc::dup2(fd, count),
             libc::SYS_time => return Some(libc::time(at(a))),
             _ => return None,
@@ -121,6 +122,12 @@ unsafe fn of_descriptors(number: c_long, [a, b, c, d, e, f]: [c_long; 6]) -> Opt
             libc::SYS_epoll_pwait => libc::epoll_pwait(fd, at(b), count, d as c_int, at(e)),
             libc::SYS_epoll_pwait2 => libc::epoll_pwait2(fd, at(b), count, at(d), at(e)),
             libc::SYS_ppoll => libc::ppoll(at(a), b as libc::nfds_t, at(c), at(d)),
+            libc::SYS_pselect6 => {
+                // The last is a mask with its length, or null.
+                let mask = at::<*const libc::sigset_t>(f).as_ref();
+                let mask = mask.map_or(std::ptr::null(), |mask| *mask);
+                libc::pselect(fd, at(b), at(c), at(d), at(e), mask)
+            }
             libc::SYS_timerfd_create => libc::timerfd_create(fd, flags),
             libc::SYS_timerfd_settime => libc::timerfd_settime(fd, flags, at(c), at(d)),
             libc::SYS_timerfd_gettime => libc::timerfd_gettime(fd, at(b)),

@@ -41,7 +41,7 @@ use super::{by_number, clock, fails, identity, owners, processes};
 use crate::world;
 
 /// Real time that a host may wait for a lock.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A function of libc, by its name.
 pub(super) struct Function {
@@ -210,12 +210,12 @@ thread_local! {
 }
 
 /// Ends the process: the one thread of the simulation waits for itself.
-fn never_goes_on() -> ! {
+pub(super) fn never_goes_on() -> ! {
     let host = world::with_host(|world, host| world.name(host).to_owned());
     let seed = world::with(|world| world.seed);
     ends_process(&format!(
         "ws-sim: host {:?} blocks its thread for ever, with seed {}.\nAll hosts of a simulation \
-         share one thread. A lock or a channel of std waits for a task that cannot run meanwhile: \
+         share one thread. A lock, a channel or a semaphore waits for a task that cannot run meanwhile: \
          use those of async code. It waits here:",
         host.unwrap_or_default(),
         seed.unwrap_or_default(),

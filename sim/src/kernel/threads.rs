@@ -43,7 +43,7 @@ unsafe extern "C" fn pthread_create(
 }
 
 /// What the functions of `threads.h` answer if they fail.
-const ERROR: c_int = 2;
+pub(super) const ERROR: c_int = 2;
 
 type StartOfC = extern "C" fn(*mut c_void) -> c_int;
 
@@ -128,6 +128,21 @@ unsafe extern "C" fn nanosleep(time: *const timespec, left: *mut timespec) -> c_
     }
 }
 
+/// It answers less than -1 if it fails.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thrd_sleep(time: *const timespec, left: *mut timespec) -> c_int {
+    if world::current_host().is_none() {
+        let system = system!(thrd_sleep: fn(*const timespec, *mut timespec) -> c_int);
+        // SAFETY: by the contract of libc.
+        return unsafe { system(time, left) };
+    }
+    // SAFETY: by the contract of libc.
+    match unsafe { nanosleep(time, left) } {
+        0 => 0,
+        _ => -2,
+    }
+}
+
 #[unsafe(no_mangle)]
 unsafe extern "C" fn usleep(us: c_uint) -> c_int {
     let time = timespec {
@@ -161,6 +176,7 @@ pub(super) const PART: &[*const c_void] = &[
     thrd_create as *const c_void,
     clock_nanosleep as *const c_void,
     nanosleep as *const c_void,
+    thrd_sleep as *const c_void,
     usleep as *const c_void,
     sleep as *const c_void,
 ];

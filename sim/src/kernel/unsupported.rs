@@ -8,7 +8,11 @@ use std::ptr;
 
 use libc::{c_char, c_int, c_long, c_uint, c_void, size_t, ssize_t};
 
-use super::{fails, is_ours, refused::is_refused, system::call};
+use super::{
+    fails, is_ours,
+    refused::is_refused,
+    system::{call, system},
+};
 use crate::world;
 
 /// Whether a host asks, and so is told that it cannot.
@@ -40,6 +44,7 @@ pub(super) fn by_number(number: c_long) -> Option<(&'static str, &'static str)> 
         libc::SYS_fork => return Some(("fork", PROCESSES)),
         libc::SYS_vfork => return Some(("vfork", PROCESSES)),
         libc::SYS_alarm => return Some(("alarm", TIMERS)),
+        libc::SYS_pause => return Some(("pause", SIGNALS)),
         _ => {}
     }
     Some(match number {
@@ -47,6 +52,8 @@ pub(super) fn by_number(number: c_long) -> Option<(&'static str, &'static str)> 
         libc::SYS_inotify_init1 => ("inotify_init1", WATCH),
         libc::SYS_fanotify_init => ("fanotify_init", WATCH),
         libc::SYS_signalfd4 => ("signalfd", SIGNALS),
+        libc::SYS_rt_sigtimedwait => ("rt_sigtimedwait", SIGNALS),
+        libc::SYS_rt_sigsuspend => ("rt_sigsuspend", SIGNALS),
         libc::SYS_clone => ("clone", PROCESSES),
         libc::SYS_clone3 => ("clone3", PROCESSES),
         libc::SYS_execve => ("execve", PROCESSES),
@@ -150,6 +157,38 @@ pub(super) use refused;
 refused! {
     OF_SIGNALS, SIGNALS;
     signalfd(fd: c_int, mask: *const libc::sigset_t, flags: c_int) -> c_int = libc::ENOSYS;
+    sigtimedwait(set: *const libc::sigset_t, out: *mut libc::siginfo_t,
+        time: *const libc::timespec) -> c_int = libc::ENOSYS;
+    sigwaitinfo(set: *const libc::sigset_t, out: *mut libc::siginfo_t) -> c_int = libc::ENOSYS;
+    sigsuspend(set: *const libc::sigset_t) -> c_int = libc::ENOSYS;
+    sigpause(set: c_int) -> c_int = libc::ENOSYS;
+    pause() -> c_int = libc::ENOSYS;
+}
+
+/// It answers the error.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn sigwait(set: *const libc::sigset_t, out: *mut c_int) -> c_int {
+    if in_host("sigwait", SIGNALS) {
+        return libc::ENOSYS;
+    }
+    let system = system!(sigwait: fn(*const libc::sigset_t, *mut c_int) -> c_int);
+    // SAFETY: by the contract of libc.
+    unsafe { system(set, out) }
+}
+
+// glibc does these by threads of its own.
+refused! {
+    OF_THREADS, "use ws::fs, or a pread in ws::spawn_blocking";
+    aio_read(about: *mut c_void) -> c_int = libc::ENOSYS;
+    aio_read64(about: *mut c_void) -> c_int = libc::ENOSYS;
+    aio_write(about: *mut c_void) -> c_int = libc::ENOSYS;
+    aio_write64(about: *mut c_void) -> c_int = libc::ENOSYS;
+    aio_fsync(how: c_int, about: *mut c_void) -> c_int = libc::ENOSYS;
+    aio_fsync64(how: c_int, about: *mut c_void) -> c_int = libc::ENOSYS;
+    lio_listio(mode: c_int, list: *const *mut c_void, count: c_int,
+        event: *mut c_void) -> c_int = libc::ENOSYS;
+    lio_listio64(mode: c_int, list: *const *mut c_void, count: c_int,
+        event: *mut c_void) -> c_int = libc::ENOSYS;
 }
 
 refused! {
@@ -219,8 +258,13 @@ unsafe extern "C" fn dup2(from: c_int, to: c_int) -> c_int {
 
 /// The functions of this file, for [`is_linked`](super::is_linked).
 pub(super) const PARTS: &[&[*const c_void]] = &[
-    &[dup3 as *const c_void, dup2 as *const c_void],
+    &[
+        dup3 as *const c_void,
+        dup2 as *const c_void,
+        sigwait as *const c_void,
+    ],
     OF_SIGNALS,
+    OF_THREADS,
     OF_FILES,
     OF_MEMORY,
     OF_TIMERS,

@@ -214,7 +214,7 @@ pub(super) fn of_owners() -> Vec<Refused> {
     }
 }
 
-/// Signals to the process and its threads.
+/// Signals to the process and its threads, and waits for them.
 pub(super) fn of_signals() -> Vec<Refused> {
     // SAFETY: they take no pointers but a thread that is there.
     unsafe {
@@ -231,6 +231,31 @@ pub(super) fn of_signals() -> Vec<Refused> {
             ("tgkill", || {
                 let (call, process, thread) = (libc::SYS_tgkill, libc::getpid(), libc::gettid());
                 failed(libc::syscall(call, process, thread, libc::SIGCONT) as c_int)
+            }),
+            ("sigtimedwait", || {
+                let (set, no) = (mem::zeroed(), ptr::null_mut());
+                let second = libc::timespec {
+                    tv_sec: 1,
+                    tv_nsec: 0,
+                };
+                failed(libc::sigtimedwait(&raw const set, no, &second))
+            }),
+            ("sigwaitinfo", || {
+                let set = mem::zeroed();
+                failed(libc::sigwaitinfo(&raw const set, ptr::null_mut()))
+            }),
+            ("sigwait", || {
+                let (set, mut out) = (mem::zeroed(), 0);
+                Some(libc::sigwait(&raw const set, &raw mut out))
+            }),
+            ("pause", || failed(libc::pause())),
+            ("sigsuspend", || {
+                let set = mem::zeroed();
+                failed(libc::sigsuspend(&raw const set))
+            }),
+            ("rt_sigtimedwait", || {
+                let call = libc::SYS_rt_sigtimedwait;
+                failed(libc::syscall(call, 0, 0, 0, 8) as c_int)
             }),
         ]
     }
