@@ -76,7 +76,7 @@ pub(crate) use self::{
     names::{About, Entry, Space},
     open::{Open, Opened, Seek},
     store::{NodeId, Store},
-    walk::is_of_groups,
+    walk::{is_of_descriptor, is_of_groups, leads_out},
 };
 use crate::{error::os, world::World};
 

@@ -57,6 +57,8 @@ mod counters;
 mod cpus;
 mod descriptors;
 mod files;
+#[cfg(target_env = "gnu")]
+mod fortify;
 mod fs;
 mod identity;
 mod interfaces;
@@ -68,6 +70,7 @@ mod messages;
 mod names;
 mod of_c;
 mod options;
+mod owners;
 mod pipes;
 mod poll;
 mod processes;
@@ -83,6 +86,7 @@ mod timers;
 mod transfer;
 mod unix;
 mod unsupported;
+mod waits;
 
 use std::io;
 
@@ -92,6 +96,9 @@ pub(crate) use self::{
     clock::{CALENDAR, calendar},
     files::Files,
 };
+
+/// Seconds in C. `libc::time_t` is the same, and deprecated with musl.
+type Seconds = libc::c_long;
 
 /// The number of the first simulated descriptor.
 pub(crate) const FIRST: c_int = 1 << 28;
@@ -154,6 +161,8 @@ pub(crate) fn is_linked() -> bool {
     black_box(clock::PART);
     black_box(cpus::PART);
     black_box(descriptors::PART);
+    #[cfg(target_env = "gnu")]
+    black_box(fortify::PARTS);
     black_box(fs::PARTS);
     black_box(identity::PART);
     black_box(interfaces::PART);
@@ -162,6 +171,7 @@ pub(crate) fn is_linked() -> bool {
     black_box(names::PART);
     black_box(of_c::PART);
     black_box(options::PART);
+    black_box(owners::PARTS);
     black_box(pipes::PART);
     black_box(poll::PART);
     black_box(processes::PARTS);
@@ -175,6 +185,7 @@ pub(crate) fn is_linked() -> bool {
     black_box(timers::PART);
     black_box(transfer::PART);
     black_box(unix::PART);
+    black_box(waits::PART);
     let shown = clock::asks();
     black_box(Instant::now());
     clock::asks() > shown

@@ -22,6 +22,8 @@ mod pipes;
 mod refusals;
 #[path = "calls/rights.rs"]
 mod rights;
+#[path = "calls/sleeps.rs"]
+mod sleeps;
 #[path = "calls/splices.rs"]
 mod splices;
 #[path = "calls/times.rs"]

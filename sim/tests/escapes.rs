@@ -5,10 +5,17 @@
 #![cfg(target_os = "linux")]
 #![allow(unsafe_code)]
 
+#[cfg(target_env = "gnu")]
+#[path = "escapes/fortified.rs"]
+mod fortified;
+
 use std::{
     ffi::{CStr, CString},
     fs, io,
-    os::unix::{ffi::OsStrExt, fs::PermissionsExt},
+    os::{
+        fd::AsRawFd,
+        unix::{ffi::OsStrExt, fs::PermissionsExt},
+    },
     path::{Path, PathBuf},
     ptr,
     sync::mpsc,
@@ -29,6 +36,12 @@ unsafe extern "C" {
         filter: Option<extern "C" fn(*const libc::dirent) -> c_int>,
         compare: Option<Compare>,
     ) -> c_int;
+    #[cfg(target_env = "gnu")]
+    fn fts64_open(
+        paths: *const *mut c_char,
+        flags: c_int,
+        compare: *const libc::c_void,
+    ) -> *mut libc::c_void;
     fn nftw(path: *const c_char, f: Visit, fds: c_int, flags: c_int) -> c_int;
 }
 
@@ -285,6 +298,13 @@ fn names_are_looked_for_on_the_disk_of_the_host() {
             let mut list = ptr::null_mut();
             let scanned = scandir(c(at).as_ptr(), &raw mut list, None, None);
             assert_eq!(cvt(scanned), Err(libc::ENOSYS));
+            #[cfg(target_env = "gnu")]
+            {
+                let folder = c(at);
+                let all = [folder.as_ptr().cast_mut(), ptr::null_mut()];
+                let walk = fts64_open(all.as_ptr(), 0x10, ptr::null());
+                assert_eq!(made(walk), Err(libc::ENOSYS));
+            }
         }
         fs::create_dir_all(at).unwrap();
         fs::write(at.join("other"), "").unwrap();
@@ -413,4 +433,102 @@ fn what_is_free_on_a_disk_is_free_for_the_host() {
         }
     });
     sim.try_run().unwrap();
+}
+
+#[test]
+fn a_folder_of_the_machine_is_no_current_folder() {
+    let before = std::env::current_dir().unwrap();
+    Machine::new("folder").is_left_alone(|_| {
+        let flags = libc::O_RDONLY | libc::O_DIRECTORY;
+        // SAFETY: the paths end with NUL.
+        unsafe {
+            let fd = cvt(libc::open(c"/etc".as_ptr(), flags)).unwrap();
+            assert_eq!(cvt(libc::fchdir(fd)), Err(libc::EACCES));
+            assert_eq!(
+                cvt(libc::syscall(libc::SYS_fchdir, fd) as c_int),
+                Err(libc::EACCES)
+            );
+            assert_eq!(libc::close(fd), 0);
+            assert_eq!(cvt(libc::chdir(c"/etc".as_ptr())), Err(libc::EACCES));
+            let fd = cvt(libc::open(c"/etc/passwd".as_ptr(), libc::O_RDONLY)).unwrap();
+            assert_eq!(cvt(libc::fchdir(fd)), Err(libc::ENOTDIR));
+            assert_eq!(libc::close(fd), 0);
+            assert_eq!(cvt(libc::fchdir(-1)), Err(libc::EBADF));
+        }
+        assert_eq!(std::env::current_dir().unwrap(), Path::new("/home/host"));
+        fs::create_dir("inner").unwrap();
+        let inner = fs::File::open("inner").unwrap();
+        // SAFETY: it takes no pointers.
+        assert_eq!(cvt(unsafe { libc::fchdir(inner.as_raw_fd()) }), Ok(0));
+        let now = std::env::current_dir().unwrap();
+        assert_eq!(now, Path::new("/home/host/inner"));
+    });
+    assert_eq!(std::env::current_dir().unwrap(), before);
+}
+
+#[test]
+fn descriptors_of_the_test_have_no_path_in_a_host() {
+    let machine = Machine::new("descriptors");
+    let folder = fs::File::open(&machine.0).unwrap();
+    let victim = fs::File::options()
+        .append(true)
+        .open(machine.0.join("victim"));
+    let victim = victim.unwrap();
+    let (number, file) = (folder.as_raw_fd(), victim.as_raw_fd());
+    // SAFETY: it takes no pointers.
+    let (process, thread) = (std::process::id(), unsafe { libc::gettid() });
+    machine.is_left_alone(move |_| {
+        let folders = [
+            "/proc/self/fd".to_owned(),
+            "/proc/thread-self/fd".to_owned(),
+            format!("/proc/self/task/{thread}/fd"),
+            format!("/proc/{process}/fd"),
+            "/dev/fd".to_owned(),
+        ];
+        let none = |path: &str| {
+            let error = |answer: c_int| assert_eq!(cvt(answer), Err(libc::ENOENT), "{path}");
+            let (path, mut out) = (c(path), [0; 64]);
+            let path = path.as_ptr();
+            // SAFETY: the paths end with NUL, and there is room.
+            unsafe {
+                error(libc::open(path, libc::O_RDONLY));
+                error(libc::open(path, libc::O_RDWR));
+                error(libc::open(path, libc::O_WRONLY | libc::O_CREAT, 0o600));
+                error(libc::access(path, libc::F_OK));
+                error(libc::readlink(path, out.as_mut_ptr(), out.len()) as c_int);
+                error(libc::chdir(path));
+                error(made(libc::opendir(path)).map_or(-1, |()| 0));
+            }
+        };
+        for folder in folders {
+            none(&format!("{folder}/{number}"));
+            none(&format!("{folder}/{number}/victim"));
+            none(&format!("{folder}/./{number}//victim"));
+            none(&format!("{folder}/{number}/new"));
+            none(&format!("{folder}/{file}"));
+            // Those of the program are the machine's, such as its output.
+            assert!(fs::metadata(format!("{folder}/2")).is_ok());
+        }
+        none(&format!("/dev/stdin/{number}"));
+        // The same from an open folder.
+        let path = c(format!("{number}/victim"));
+        let all = c(format!("fd/{number}/victim"));
+        for (folder, path) in [(c"/proc/self/fd", &path), (c"/proc/self", &all)] {
+            let flags = libc::O_RDONLY | libc::O_DIRECTORY;
+            let (path, mut out) = (path.as_ptr(), [0; 64]);
+            // SAFETY: the paths end with NUL, and there is room.
+            unsafe {
+                let dir = cvt(libc::open(folder.as_ptr(), flags)).unwrap();
+                for answer in [
+                    libc::openat(dir, path, libc::O_RDONLY),
+                    libc::faccessat(dir, path, libc::F_OK, 0),
+                    libc::readlinkat(dir, path, out.as_mut_ptr(), out.len()) as c_int,
+                    libc::fstatat(dir, path, &mut std::mem::zeroed(), 0),
+                ] {
+                    assert_eq!(cvt(answer), Err(libc::ENOENT));
+                }
+                assert_eq!(libc::close(dir), 0);
+            }
+        }
+    });
 }

@@ -68,6 +68,24 @@ fn interfaces() -> Vec<(String, IpAddr)> {
     all
 }
 
+fn numbers_of_interfaces() -> Vec<(u32, String)> {
+    let mut all = Vec::new();
+    // SAFETY: the list ends with zeros, and is freed once.
+    unsafe {
+        let list = libc::if_nameindex();
+        assert!(!list.is_null());
+        let mut next = list;
+        while (*next).if_index != 0 {
+            let name = CStr::from_ptr((*next).if_name).to_str().unwrap();
+            all.push(((*next).if_index, name.to_owned()));
+            next = next.add(1);
+        }
+        assert!((*next).if_name.is_null());
+        libc::if_freenameindex(list);
+    }
+    all
+}
+
 fn c_int(family: libc::sa_family_t) -> libc::c_int {
     family.into()
 }
@@ -111,7 +129,10 @@ fn a_host_sees_its_own_addresses() {
             assert_eq!(CStr::from_ptr(name.as_ptr()), c"lo");
             assert!(libc::if_indextoname(3, name.as_mut_ptr()).is_null());
         }
+        let numbers = [(1, "lo".to_owned()), (2, "eth0".to_owned())];
+        assert_eq!(numbers_of_interfaces(), numbers);
     });
+    assert!(!numbers_of_interfaces().is_empty());
 }
 
 /// The numbers of the processes of two hosts. One of them starts again.
@@ -168,6 +189,44 @@ fn a_signal_of_a_host_to_itself_is_refused_and_reaches_nobody_else() {
         assert_eq!(send(outside, 0), libc::ESRCH);
         assert_eq!(send(outside, libc::SIGKILL), libc::ESRCH);
         assert_eq!(send(own, libc::SIGTERM), libc::ENOSYS);
+    });
+}
+
+/// What changes nothing is allowed.
+#[test]
+fn who_a_process_is_and_its_limits_can_be_asked_for() {
+    let outside = std::process::id() as libc::pid_t;
+    let limit = |process| {
+        let mut limit = libc::rlimit {
+            rlim_cur: 0,
+            rlim_max: 0,
+        };
+        let resource = libc::RLIMIT_NOFILE;
+        // SAFETY: there is room for a limit.
+        let answer = unsafe { libc::prlimit(process, resource, ptr::null(), &mut limit) };
+        (answer == 0).then_some((limit.rlim_cur, limit.rlim_max))
+    };
+    let real = limit(0);
+    assert!(real.is_some());
+    in_second_host(move || {
+        let own = std::process::id() as libc::pid_t;
+        assert_eq!((limit(0), limit(own), limit(outside)), (real, real, None));
+        // SAFETY: the limit is valid, and the thread is there.
+        unsafe {
+            let mut limit = mem::zeroed();
+            assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit), 0);
+            assert_eq!(Some((limit.rlim_cur, limit.rlim_max)), real);
+            assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &limit), 0);
+            assert_eq!(libc::setuid(libc::getuid()), 0);
+            assert_eq!(libc::setegid(libc::getegid()), 0);
+            assert_eq!(libc::setreuid(libc::uid_t::MAX, libc::uid_t::MAX), 0);
+            assert_eq!(libc::pthread_kill(libc::pthread_self(), 0), 0);
+            let value = libc::sigval {
+                sival_ptr: ptr::null_mut(),
+            };
+            assert_eq!(libc::sigqueue(own, 0, value), 0);
+            assert_eq!(libc::sigqueue(outside, libc::SIGKILL, value), -1);
+        }
     });
 }
 

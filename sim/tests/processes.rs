@@ -2,6 +2,9 @@
 #![cfg(target_os = "linux")]
 #![allow(unsafe_code)]
 
+#[path = "processes/more.rs"]
+mod more;
+
 use std::{
     process::{Command, Output},
     ptr,
@@ -30,6 +33,8 @@ fn a_host_that_exits_is_a_failure_with_its_place() {
     for (test, status) in [
         ("exits_if_it_is_told_to", 0),
         ("exits_at_once_if_it_is_told_to", 3),
+        ("exits_at_once_as_c_does_if_it_is_told_to", 0),
+        ("exits_quickly_if_it_is_told_to", 0),
     ] {
         let (text, output) = this_program(test);
         assert!(!output.status.success(), "{text}");
@@ -64,9 +69,34 @@ fn exits_at_once_if_it_is_told_to() {
     }
 }
 
+unsafe extern "C" {
+    fn _Exit(status: libc::c_int) -> !;
+    fn quick_exit(status: libc::c_int) -> !;
+}
+
+#[test]
+fn exits_at_once_as_c_does_if_it_is_told_to() {
+    if is_child() {
+        // SAFETY: it has no contract.
+        in_server(|| unsafe { _Exit(0) });
+    }
+}
+
+#[test]
+fn exits_quickly_if_it_is_told_to() {
+    if is_child() {
+        // SAFETY: nothing is registered for it.
+        in_server(|| unsafe { quick_exit(0) });
+    }
+}
+
 #[test]
 fn a_process_without_a_host_exits_as_ever() {
-    for (test, status) in [("ends_with_5", 5), ("ends_at_once_with_6", 6)] {
+    for (test, status) in [
+        ("ends_with_5", 5),
+        ("ends_at_once_with_6", 6),
+        ("ends_quickly_with_7", 7),
+    ] {
         let (text, output) = this_program(test);
         assert_eq!(output.status.code(), Some(status), "{text}");
     }
@@ -87,6 +117,14 @@ fn ends_at_once_with_6() {
     }
 }
 
+#[test]
+fn ends_quickly_with_7() {
+    if is_child() {
+        // SAFETY: nothing is registered for it.
+        unsafe { quick_exit(7) };
+    }
+}
+
 /// What a call answers in a host, which is told so.
 type Refused = (&'static str, fn() -> Option<i32>);
 
@@ -98,7 +136,7 @@ fn refused() -> Vec<Refused> {
     const NONE: *const libc::c_char = ptr::null();
     const TEXTS: *const *const libc::c_char = ptr::null();
     // SAFETY: nothing is read, since all are refused. Outside of a host none is called.
-    unsafe {
+    let first: Vec<Refused> = unsafe {
         vec![
             ("fork", || failed(libc::fork())),
             ("vfork", || failed(vfork())),
@@ -155,7 +193,15 @@ fn refused() -> Vec<Refused> {
                 failed(libc::syscall(libc::SYS_mount, 0, 0, 0, 0, 0))
             }),
         ]
-    }
+    };
+    let more = [
+        more::of_processes(),
+        more::of_names(),
+        more::of_memory(),
+        more::of_owners(),
+        more::of_signals(),
+    ];
+    [first, more.concat()].concat()
 }
 
 unsafe extern "C" {
@@ -168,14 +214,18 @@ fn what_a_host_may_not_do_is_told_with_its_place() {
     assert!(output.status.success(), "{text}");
     let mut messages = text.split("ws-sim: host \"server\" ").skip(1);
     for (name, _) in refused() {
-        let name = if name == "raise" { "kill" } else { name };
         let message = messages
             .next()
             .unwrap_or_else(|| panic!("{name} is not told: {text}"));
-        let says = format!("calls {name}, which seed 8 could not repeat: ");
+        let does = match name {
+            "raise" => "calls kill".to_owned(),
+            "thrd_create" => "starts a thread".to_owned(),
+            name => format!("calls {name}"),
+        };
+        let says = format!("{does}, which seed 8 could not repeat: ");
         assert!(message.starts_with(&says), "{name}: {message}");
         assert!(
-            message.contains("at ./tests/processes.rs:"),
+            message.contains("at ./tests/processes"),
             "{name}: {message}"
         );
     }

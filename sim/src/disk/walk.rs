@@ -127,7 +127,9 @@ impl Store {
                 }
                 Kind::System(path) => match below(path, &mut parts) {
                     Some(path) if leads_out(&path) => return Err(os(libc::EACCES)),
-                    Some(path) if is_of_groups(&path) => return Err(os(libc::ENOENT)),
+                    Some(path) if is_of_groups(&path) || is_of_descriptor(&path) => {
+                        return Err(os(libc::ENOENT));
+                    }
                     Some(path) => return Ok(Found::System(path)),
                     // It came back to the folder above.
                     None => {
@@ -235,6 +237,24 @@ pub(crate) fn is_of_groups(path: &[u8]) -> bool {
         _ => true, // it begins in a folder of the system that is open
     };
     may_be && parts.any(|part| matches!(part, b"cgroup" | b"cgroups"))
+}
+
+/// Whether a path begins with a folder or file of the machine that is open: `/proc/self/fd/3/name`
+/// is in what the test, or another process, has open. A host has no such descriptor. What the
+/// program's input and output are is there, and nothing below it.
+pub(crate) fn is_of_descriptor(path: &[u8]) -> bool {
+    const STANDARD: [&[u8]; 3] = [b"0", b"1", b"2"];
+
+    let mut parts = path
+        .split(|byte| *byte == b'/')
+        .filter(|part| !matches!(*part, b"" | b"."));
+    let number = match (parts.next(), parts.next()) {
+        (Some(b"dev"), Some(b"fd")) => parts.next(),
+        (Some(b"dev"), Some(b"stdin" | b"stdout" | b"stderr")) => Some(STANDARD[0]),
+        (Some(b"proc"), Some(_)) => parts.find(|part| *part == b"fd").and_then(|_| parts.next()),
+        _ => None,
+    };
+    number.is_some_and(|number| !STANDARD.contains(&number) || parts.next().is_some())
 }
 
 /// The path of what `parts` lead to in a folder of the system. None if they lead out of it, and

@@ -37,6 +37,7 @@ pub(super) unsafe fn call(number: c_long, arguments: [c_long; 6]) -> Option<c_lo
             .or_else(|| of_descriptors(number, arguments))
             .or_else(|| of_sockets(number, arguments))
             .or_else(|| of_the_host(number, arguments))
+            .or_else(|| of_owners(number, arguments))
     }
 }
 
@@ -51,7 +52,7 @@ fn at<T>(argument: c_long) -> *mut T {
 ///
 /// - That of the system call.
 #[cfg(target_arch = "x86_64")]
-unsafe fn old(number: c_long, [a, b, c, d, ..]: [c_long; 6]) -> Option<c_long> {
+unsafe fn old(number: c_long, [a, b, c, d, e, _]: [c_long; 6]) -> Option<c_long> {
     let (fd, count) = (a as c_int, b as c_int);
     // SAFETY: by contract.
     let answer = unsafe {
@@ -61,6 +62,7 @@ unsafe fn old(number: c_long, [a, b, c, d, ..]: [c_long; 6]) -> Option<c_long> {
             libc::SYS_epoll_create => libc::epoll_create(fd),
             libc::SYS_epoll_wait => libc::epoll_wait(fd, at(b), c as c_int, d as c_int),
             libc::SYS_poll => libc::poll(at(a), b as libc::nfds_t, c as c_int),
+            libc::SYS_select => libc::select(fd, at(b), at(c), at(d), at(e)),
             libc::SYS_dup2 => libc::dup2(fd, count),
             libc::SYS_time => return Some(libc::time(at(a))),
             _ => return None,
@@ -118,8 +120,15 @@ unsafe fn of_descriptors(number: c_long, [a, b, c, d, e, f]: [c_long; 6]) -> Opt
             libc::SYS_epoll_create1 => libc::epoll_create1(fd),
             libc::SYS_epoll_ctl => libc::epoll_ctl(fd, flags, count, at(d)),
             libc::SYS_epoll_pwait => libc::epoll_pwait(fd, at(b), count, d as c_int, at(e)),
+            #[cfg(target_env = "gnu")]
             libc::SYS_epoll_pwait2 => libc::epoll_pwait2(fd, at(b), count, at(d), at(e)),
             libc::SYS_ppoll => libc::ppoll(at(a), b as libc::nfds_t, at(c), at(d)),
+            libc::SYS_pselect6 => {
+                // The last is a mask with its length, or null.
+                let mask = at::<*const libc::sigset_t>(f).as_ref();
+                let mask = mask.map_or(std::ptr::null(), |mask| *mask);
+                libc::pselect(fd, at(b), at(c), at(d), at(e), mask)
+            }
             libc::SYS_timerfd_create => libc::timerfd_create(fd, flags),
             libc::SYS_timerfd_settime => libc::timerfd_settime(fd, flags, at(c), at(d)),
             libc::SYS_timerfd_gettime => libc::timerfd_gettime(fd, at(b)),
@@ -180,8 +189,8 @@ unsafe fn of_sockets(number: c_long, [a, b, c, d, e, f]: [c_long; 6]) -> Option<
             }
             libc::SYS_sendmsg => return Some(libc::sendmsg(fd, at(b), y) as c_long),
             libc::SYS_recvmsg => return Some(libc::recvmsg(fd, at(b), y) as c_long),
-            libc::SYS_sendmmsg => libc::sendmmsg(fd, at(b), c as c_uint, d as c_int),
-            libc::SYS_recvmmsg => libc::recvmmsg(fd, at(b), c as c_uint, d as c_int, at(e)),
+            libc::SYS_sendmmsg => libc::sendmmsg(fd, at(b), c as c_uint, d as _),
+            libc::SYS_recvmmsg => libc::recvmmsg(fd, at(b), c as c_uint, d as _, at(e)),
             libc::SYS_socket => libc::socket(fd, x, y),
             libc::SYS_socketpair => libc::socketpair(fd, x, y, at(d)),
             libc::SYS_bind => libc::bind(fd, at(b), name_len),
@@ -259,6 +268,40 @@ unsafe fn of_the_host(number: c_long, [a, b, c, d, ..]: [c_long; 6]) -> Option<c
             }
             // The thread is that of all hosts.
             libc::SYS_exit | libc::SYS_exit_group => libc::_exit(x),
+            _ => return None,
+        }
+    };
+    Some(answer.into())
+}
+
+/// Calls about who the process is, and what it may use.
+///
+/// # Safety
+///
+/// - That of the system call.
+unsafe fn of_owners(number: c_long, [a, b, c, d, ..]: [c_long; 6]) -> Option<c_long> {
+    /// The package `libc` does not have it for each system.
+    const SETRLIMIT: c_long = if cfg!(target_arch = "x86_64") {
+        160
+    } else {
+        164
+    };
+
+    let [x, y, z] = [a, b, c].map(|id| id as c_uint);
+    // SAFETY: by contract.
+    let answer = unsafe {
+        match number {
+            libc::SYS_setuid => libc::setuid(x),
+            libc::SYS_setgid => libc::setgid(x),
+            libc::SYS_setreuid => libc::setreuid(x, y),
+            libc::SYS_setregid => libc::setregid(x, y),
+            libc::SYS_setresuid => libc::setresuid(x, y, z),
+            libc::SYS_setresgid => libc::setresgid(x, y, z),
+            libc::SYS_setgroups => libc::setgroups(a as _, at(b)),
+            libc::SYS_setsid => libc::setsid(),
+            libc::SYS_setpgid => libc::setpgid(a as c_int, b as c_int),
+            libc::SYS_prlimit64 => libc::prlimit(a as c_int, b as _, at(c), at(d)),
+            SETRLIMIT => libc::setrlimit(a as _, at(b)),
             _ => return None,
         }
     };

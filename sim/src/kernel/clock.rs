@@ -88,7 +88,7 @@ unsafe extern "C" fn clock_gettime(clock: clockid_t, out: *mut timespec) -> c_in
         Some(_) if !is_known(clock) => fails(libc::EINVAL),
         Some(ns) => {
             let shown = timespec {
-                tv_sec: (ns / SECOND) as libc::time_t,
+                tv_sec: (ns / SECOND) as super::Seconds,
                 tv_nsec: (ns % SECOND) as libc::c_long,
             };
             // SAFETY: by the contract of libc.

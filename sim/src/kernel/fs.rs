@@ -33,9 +33,13 @@ use std::{
 
 use libc::{c_char, c_int, c_void};
 
-use super::{files::Kind, is_of_system, is_ours, system::system};
+use super::{
+    files::Kind,
+    is_of_system, is_ours,
+    system::{call, system},
+};
 use crate::{
-    disk::{NodeId, Open, Store},
+    disk::{NodeId, Open, Store, is_of_descriptor, is_of_groups, leads_out},
     error::os,
     world::{self, World},
 };
@@ -66,10 +70,21 @@ impl At<'_> {
         !self.path.starts_with(b"/") && self.dir != libc::AT_FDCWD && !is_ours(self.dir)
     }
 
-    /// Whether it may lead out of a folder of the system, by its parts alone.
-    fn leads_out(&self) -> bool {
+    /// Sees to it that a path from a real descriptor stays in the folder of the system that this
+    /// is. `EACCES` for one that may lead out, by its parts, and `ENOENT` for what a host lacks.
+    fn stays_in_system(&self) -> io::Result<()> {
         let mut parts = self.path.split(|byte| *byte == b'/');
-        parts.any(|part| matches!(part, b".." | b"cwd" | b"root" | b"map_files"))
+        if parts.any(|part| matches!(part, b".." | b"cwd" | b"root" | b"map_files")) {
+            return Err(os(libc::EACCES));
+        }
+        let whole = [&path_of(self.dir), self.path].join(&b'/');
+        if is_of_groups(self.path) || is_of_descriptor(&whole) {
+            return Err(os(libc::ENOENT));
+        }
+        match leads_out(&whole) {
+            true => Err(os(libc::EACCES)),
+            false => Ok(()),
+        }
     }
 
     fn start(&self, world: &mut World, host: usize) -> io::Result<NodeId> {
@@ -109,6 +124,17 @@ impl At<'_> {
             f(disk, (starts.0, self.path), (starts.1, other.path))
         })
     }
+}
+
+/// The path of a real descriptor. Empty if there is none.
+fn path_of(fd: c_int) -> Vec<u8> {
+    let link = c_path(format!("/proc/self/fd/{fd}").into_bytes());
+    let mut path = vec![0_u8; libc::PATH_MAX as usize];
+    let (dir, place, room) = (libc::AT_FDCWD, path.as_mut_ptr(), path.len());
+    // SAFETY: the link ends with NUL, and there is room for as many bytes.
+    let len = unsafe { call()(libc::SYS_readlinkat, dir, link.as_ptr(), place, room) };
+    path.truncate(usize::try_from(len).unwrap_or(0));
+    path
 }
 
 fn on_disk<R>(f: impl FnOnce(&mut World, usize) -> io::Result<R>) -> io::Result<R> {

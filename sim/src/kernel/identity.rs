@@ -7,9 +7,13 @@
 
 use std::{mem, ptr};
 
-use libc::{c_char, c_int, c_void, pid_t, size_t, utsname};
+use libc::{c_char, c_int, c_void, pid_t, pthread_t, sigval, size_t, utsname};
 
-use super::{fails, system::call, unsupported::in_host};
+use super::{
+    fails,
+    system::{Function, call, system},
+    unsupported::in_host,
+};
 use crate::world;
 
 /// The host's name. None outside of a host.
@@ -64,22 +68,79 @@ extern "C" fn getpid() -> pid_t {
     process().unwrap_or_else(|| unsafe { call()(libc::SYS_getpid) } as pid_t)
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn kill(process: pid_t, signal: c_int) -> c_int {
-    let Some(own) = self::process() else {
-        // SAFETY: it takes no pointers.
-        return unsafe { call()(libc::SYS_kill, process, signal) } as c_int;
-    };
+/// What to do instead of a signal.
+const INSTEAD: &str = "use Sim::signal in the test";
+
+/// What a signal of the host that runs to a process answers. None outside of a host.
+fn sent(name: &str, process: pid_t, signal: c_int) -> Option<c_int> {
+    let own = self::process()?;
     let own = [own, -own, 0, -1].contains(&process);
-    match (own, signal) {
+    Some(match (own, signal) {
         (false, _) => fails(libc::ESRCH),
         (true, 0) => 0,
         (true, ..0 | 65..) => fails(libc::EINVAL),
         (true, _) => {
-            in_host("kill", "use Sim::signal in the test");
+            in_host(name, INSTEAD);
             fails(libc::ENOSYS)
         }
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn kill(process: pid_t, signal: c_int) -> c_int {
+    // SAFETY: it takes no pointers.
+    sent("kill", process, signal)
+        .unwrap_or_else(|| unsafe { call()(libc::SYS_kill, process, signal) as c_int })
+}
+
+/// It passes its value on as it is: one word, in the register of a pointer.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn sigqueue(process: pid_t, signal: c_int, value: sigval) -> c_int {
+    sent("sigqueue", process, signal).unwrap_or_else(|| {
+        let system = system!(sigqueue: fn(pid_t, c_int, sigval) -> c_int);
+        // SAFETY: by the contract of libc.
+        unsafe { system(process, signal, value) }
+    })
+}
+
+// All hosts have one thread, which is the test's. So a signal to it is none of a host, and one to
+// another thread is of the machine.
+
+/// A handler of a signal may call it, so it is found before `main`.
+pub(super) static PTHREAD_KILL: Function = Function::new(c"pthread_kill");
+
+/// It answers the error.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_kill(thread: pthread_t, signal: c_int) -> c_int {
+    type Found = unsafe extern "C" fn(pthread_t, c_int) -> c_int;
+
+    if signal != 0 && in_host("pthread_kill", INSTEAD) {
+        return libc::ENOSYS;
     }
+    // SAFETY: it is the function of that name, which has this type.
+    let system: Found = unsafe { mem::transmute(PTHREAD_KILL.address()) };
+    // SAFETY: by the contract of libc.
+    unsafe { system(thread, signal) }
+}
+
+/// The same.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_sigqueue(thread: pthread_t, signal: c_int, value: sigval) -> c_int {
+    if signal != 0 && in_host("pthread_sigqueue", INSTEAD) {
+        return libc::ENOSYS;
+    }
+    let system = system!(pthread_sigqueue: fn(pthread_t, c_int, sigval) -> c_int);
+    // SAFETY: by the contract of libc.
+    unsafe { system(thread, signal, value) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn tgkill(process: pid_t, thread: pid_t, signal: c_int) -> c_int {
+    if in_host("tgkill", INSTEAD) {
+        return fails(libc::ENOSYS);
+    }
+    // SAFETY: it takes no pointers.
+    unsafe { call()(libc::SYS_tgkill, process, thread, signal) as c_int }
 }
 
 #[unsafe(no_mangle)]
@@ -110,4 +171,8 @@ pub(super) const PART: &[*const c_void] = &[
     kill as *const c_void,
     killpg as *const c_void,
     raise as *const c_void,
+    sigqueue as *const c_void,
+    pthread_kill as *const c_void,
+    pthread_sigqueue as *const c_void,
+    tgkill as *const c_void,
 ];

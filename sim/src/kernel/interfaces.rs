@@ -162,10 +162,46 @@ unsafe extern "C" fn if_indextoname(number: c_uint, out: *mut c_char) -> *mut c_
     out
 }
 
+/// The names with their numbers, as `if_nameindex` gives them. The last entry is zero.
+struct Numbers([libc::if_nameindex; NAMES.len() + 1]);
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn if_nameindex() -> *mut libc::if_nameindex {
+    if world::current_host().is_none() {
+        let system = system!(if_nameindex: fn() -> *mut libc::if_nameindex);
+        // SAFETY: it takes nothing.
+        return unsafe { system() };
+    }
+    // SAFETY: plain data, and zero is a value of each field.
+    let mut numbers: Box<Numbers> = Box::new(unsafe { mem::zeroed() });
+    for (place, (entry, name)) in numbers.0.iter_mut().zip(NAMES).enumerate() {
+        entry.if_index = place as c_uint + 1;
+        // Nobody writes to it: its contract is that of a constant.
+        entry.if_name = name.as_ptr().cast_mut();
+    }
+    let list = Box::into_raw(numbers).cast();
+    ALIVE.add(list);
+    list
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn if_freenameindex(list: *mut libc::if_nameindex) {
+    if ALIVE.remove(list) {
+        // SAFETY: it came from `if_nameindex`, and is not alive any more.
+        drop(unsafe { Box::from_raw(list.cast::<Numbers>()) });
+        return;
+    }
+    let system = system!(if_freenameindex: fn(*mut libc::if_nameindex) -> ());
+    // SAFETY: by the contract of libc.
+    unsafe { system(list) }
+}
+
 /// The functions of this file, for [`is_linked`](super::is_linked).
 pub(super) const PART: &[*const c_void] = &[
     getifaddrs as *const c_void,
     freeifaddrs as *const c_void,
     if_nametoindex as *const c_void,
     if_indextoname as *const c_void,
+    if_nameindex as *const c_void,
+    if_freenameindex as *const c_void,
 ];

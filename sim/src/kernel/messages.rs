@@ -257,7 +257,7 @@ unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) ->
         let to = To::read(fd, message.msg_name.cast(), message.msg_namelen);
         let control = Sending::read(message);
         to.and_then(|to| {
-            let from = entries(message.msg_iov, message.msg_iovlen)?;
+            let from = entries(message.msg_iov, message.msg_iovlen as _)?;
             send_all(fd, from, flags, to, &control?)
         })
     })
@@ -418,7 +418,7 @@ unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> s
     let message = unsafe { &mut *message };
     // SAFETY: by the contract of libc.
     let received = unsafe {
-        let into = entries(message.msg_iov, message.msg_iovlen);
+        let into = entries(message.msg_iov, message.msg_iovlen as _);
         into.and_then(|into| receive(fd, into, flags))
     };
     transferred(received.map(|received| {

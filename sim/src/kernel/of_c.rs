@@ -7,11 +7,10 @@
 
 use std::ptr;
 
-use libc::{
-    c_int, c_long, c_void, clock_t, clockid_t, rusage, size_t, time_t, timespec, timeval, tms,
-};
+use libc::{c_int, c_long, c_void, clock_t, clockid_t, rusage, size_t, timespec, timeval, tms};
 
 use super::{
+    Seconds,
     clock::{SECOND, getrandom, read},
     fails,
     system::{call, system},
@@ -21,15 +20,15 @@ use super::{
 const TIME_UTC: c_int = 1;
 
 /// What a clock of the host that runs shows: seconds, and nanoseconds beyond them.
-fn of_host(clock: clockid_t) -> Option<(time_t, c_long)> {
+fn of_host(clock: clockid_t) -> Option<(Seconds, c_long)> {
     let ns = read(clock)?;
-    Some(((ns / SECOND) as time_t, (ns % SECOND) as c_long))
+    Some(((ns / SECOND) as Seconds, (ns % SECOND) as c_long))
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn time(out: *mut time_t) -> time_t {
+unsafe extern "C" fn time(out: *mut Seconds) -> Seconds {
     let Some((seconds, _)) = of_host(libc::CLOCK_REALTIME) else {
-        let system = system!(time: fn(*mut time_t) -> time_t);
+        let system = system!(time: fn(*mut Seconds) -> Seconds);
         // SAFETY: by the contract of libc.
         return unsafe { system(out) };
     };
@@ -60,7 +59,7 @@ unsafe extern "C" fn timespec_get(out: *mut timespec, base: c_int) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn times(out: *mut tms) -> clock_t {
     /// Ticks of a second, as `sysconf` has it on all systems of today.
-    const TICKS: time_t = 100;
+    const TICKS: Seconds = 100;
     let Some((seconds, ns)) = of_host(libc::CLOCK_MONOTONIC) else {
         // SAFETY: by the contract of libc.
         return unsafe { call()(libc::SYS_times, out) as clock_t };

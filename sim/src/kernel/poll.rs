@@ -347,6 +347,14 @@ unsafe extern "C" fn epoll_pwait(
     }
 }
 
+/// Sleeps in the host that runs.
+pub(super) fn sleeps_for(ns: u64) {
+    world::with_host(|world, host| {
+        let until = world.time_after(host, ns);
+        world.sleeps(host, until);
+    });
+}
+
 #[unsafe(no_mangle)]
 unsafe extern "C" fn poll(fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int {
     if c_int::try_from(count).is_err() {
@@ -359,15 +367,12 @@ unsafe extern "C" fn poll(fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_
         // SAFETY: by the contract of libc.
         unsafe { slice::from_raw_parts_mut(fds, count as usize) }
     };
-    if fds.is_empty() && timeout >= 0 {
-        let slept = world::with_host(|world, host| {
-            let ns = u64::from(timeout.unsigned_abs()) * 1_000_000;
-            let until = world.time_after(host, ns);
-            world.sleeps(host, until);
-        });
-        if slept.is_some() {
-            return 0;
+    if fds.is_empty() && world::current_host().is_some() {
+        if timeout < 0 {
+            return would_wait();
         }
+        sleeps_for(u64::from(timeout.unsigned_abs()) * 1_000_000);
+        return 0;
     }
     if !fds.iter().any(|one| is_ours(one.fd)) {
         // SAFETY: by the contract of libc.

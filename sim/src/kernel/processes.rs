@@ -9,8 +9,9 @@
 //! pipes the child gets. libc takes no number of a simulated one for that, and its error would
 //! tell nothing: so in a host any number is taken.
 //!
-//! `exit` cannot return, and would end all tests of the program: with 0, those that fail would
-//! count as passed. So it ends the process as a failure, with the host, the seed and the place.
+//! `exit` and its kin cannot return, and would end all tests of the program: with 0, those that
+//! fail would count as passed. So they end the process as a failure, with the host, the seed and
+//! the place.
 #![allow(unsafe_code)]
 
 use std::{mem, ptr};
@@ -76,6 +77,9 @@ spawns! { posix_spawn posix_spawnp }
 refused! {
     STARTS, PROCESSES;
     fork() -> pid_t = libc::ENOSYS;
+    _Fork() -> pid_t = libc::ENOSYS;
+    forkpty(terminal: *mut c_int, name: *mut c_char, how: *const libc::termios,
+        size: *const libc::winsize) -> pid_t = libc::ENOSYS;
     system(command: *const c_char) -> c_int = libc::ENOSYS;
     popen(command: *const c_char, mode: *const c_char) -> *mut libc::FILE = libc::ENOSYS;
     clone(run: *const c_void, stack: *mut c_void, flags: c_int, argument: *mut c_void,
@@ -260,6 +264,20 @@ unsafe extern "C" fn _exit(status: c_int) -> ! {
     }
 }
 
+#[unsafe(no_mangle)]
+unsafe extern "C" fn _Exit(status: c_int) -> ! {
+    // SAFETY: by the contract of libc.
+    unsafe { _exit(status) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn quick_exit(status: c_int) -> ! {
+    no_host_exits(status);
+    let system = system!(quick_exit: fn(c_int) -> !);
+    // SAFETY: by the contract of libc.
+    unsafe { system(status) }
+}
+
 /// The functions of this file, for [`is_linked`](super::is_linked).
 pub(super) const PARTS: [&[*const c_void]; 2] = [
     &[
@@ -279,6 +297,8 @@ pub(super) const PARTS: [&[*const c_void]; 2] = [
         waitid as *const c_void,
         exit as *const c_void,
         _exit as *const c_void,
+        _Exit as *const c_void,
+        quick_exit as *const c_void,
     ],
     STARTS,
 ];

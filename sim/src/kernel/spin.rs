@@ -42,7 +42,7 @@ const SIGNAL: c_int = libc::SIGVTALRM;
 const TICKS: u32 = 8;
 
 /// Real time in which the report has to be written, in seconds: the step may hold a lock for it.
-const REPORT_MAX: libc::time_t = 20;
+const REPORT_MAX: super::Seconds = 20;
 
 thread_local! {
     /// Steps of hosts on this thread. This and the others have no destructor: a handler reads them.
@@ -105,7 +105,7 @@ impl Watchdog {
         };
         let tick = (limit / TICKS).max(Duration::from_millis(1));
         let tick = libc::timespec {
-            tv_sec: tick.as_secs() as libc::time_t,
+            tv_sec: tick.as_secs() as super::Seconds,
             tv_nsec: tick.subsec_nanos() as c_long,
         };
         let times = libc::itimerspec {

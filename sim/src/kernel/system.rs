@@ -37,11 +37,11 @@ use std::{
 
 use libc::{c_int, c_long, c_void, timespec};
 
-use super::{by_number, clock, fails, processes};
+use super::{by_number, clock, fails, identity, owners, processes};
 use crate::world;
 
 /// Real time that a host may wait for a lock.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A function of libc, by its name.
 pub(super) struct Function {
@@ -93,7 +93,13 @@ pub(super) use system;
 #[unsafe(link_section = ".init_array")]
 static AT_START: extern "C" fn() = {
     extern "C" fn look() {
-        for function in [&SYSCALL, &clock::CLOCK_GETTIME, &processes::EXECVPE] {
+        let some = [
+            &SYSCALL,
+            &clock::CLOCK_GETTIME,
+            &processes::EXECVPE,
+            &identity::PTHREAD_KILL,
+        ];
+        for function in some.into_iter().chain(owners::FOUND.iter().copied()) {
             let _ = function.address();
         }
     }
@@ -185,7 +191,7 @@ unsafe fn futex(
 /// - `word` is a futex.
 unsafe fn wait_a_little(word: *const AtomicU32, expected: u32) -> c_long {
     let time = timespec {
-        tv_sec: PATIENCE.as_secs() as libc::time_t,
+        tv_sec: PATIENCE.as_secs() as super::Seconds,
         tv_nsec: 0,
     };
     let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
@@ -204,12 +210,12 @@ thread_local! {
 }
 
 /// Ends the process: the one thread of the simulation waits for itself.
-fn never_goes_on() -> ! {
+pub(super) fn never_goes_on() -> ! {
     let host = world::with_host(|world, host| world.name(host).to_owned());
     let seed = world::with(|world| world.seed);
     ends_process(&format!(
         "ws-sim: host {:?} blocks its thread for ever, with seed {}.\nAll hosts of a simulation \
-         share one thread. A lock or a channel of std waits for a task that cannot run meanwhile: \
+         share one thread. A lock, a channel or a semaphore waits for a task that cannot run meanwhile: \
          use those of async code. It waits here:",
         host.unwrap_or_default(),
         seed.unwrap_or_default(),

@@ -20,6 +20,9 @@ use super::{
 };
 use crate::world;
 
+/// What to do instead of a thread.
+const INSTEAD: &str = "use ws::spawn_blocking, or make the thread outside of the host";
+
 type Start = extern "C" fn(*mut c_void) -> *mut c_void;
 
 #[unsafe(no_mangle)]
@@ -29,8 +32,7 @@ unsafe extern "C" fn pthread_create(
     start: Start,
     argument: *mut c_void,
 ) -> c_int {
-    let instead = "use ws::spawn_blocking, or make the thread outside of the host";
-    if is_refused("starts a thread", instead) {
+    if is_refused("starts a thread", INSTEAD) {
         return libc::EAGAIN;
     }
     let system = system!(
@@ -38,6 +40,26 @@ unsafe extern "C" fn pthread_create(
     );
     // SAFETY: by the contract of libc.
     unsafe { system(out, attributes, start, argument) }
+}
+
+/// What the functions of `threads.h` answer if they fail.
+pub(super) const ERROR: c_int = 2;
+
+type StartOfC = extern "C" fn(*mut c_void) -> c_int;
+
+/// glibc's calls its own `pthread_create`, which is not the seam's.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thrd_create(
+    out: *mut pthread_t,
+    start: StartOfC,
+    argument: *mut c_void,
+) -> c_int {
+    if is_refused("starts a thread", INSTEAD) {
+        return ERROR;
+    }
+    let system = system!(thrd_create: fn(*mut pthread_t, StartOfC, *mut c_void) -> c_int);
+    // SAFETY: by the contract of libc.
+    unsafe { system(out, start, argument) }
 }
 
 /// Sleeps in the current host, if there is one.
@@ -106,6 +128,21 @@ unsafe extern "C" fn nanosleep(time: *const timespec, left: *mut timespec) -> c_
     }
 }
 
+/// It answers less than -1 if it fails.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thrd_sleep(time: *const timespec, left: *mut timespec) -> c_int {
+    if world::current_host().is_none() {
+        let system = system!(thrd_sleep: fn(*const timespec, *mut timespec) -> c_int);
+        // SAFETY: by the contract of libc.
+        return unsafe { system(time, left) };
+    }
+    // SAFETY: by the contract of libc.
+    match unsafe { nanosleep(time, left) } {
+        0 => 0,
+        _ => -2,
+    }
+}
+
 #[unsafe(no_mangle)]
 unsafe extern "C" fn usleep(us: c_uint) -> c_int {
     let time = timespec {
@@ -136,8 +173,10 @@ unsafe extern "C" fn sleep(seconds: c_uint) -> c_uint {
 /// The functions of this file, for [`is_linked`](super::is_linked).
 pub(super) const PART: &[*const c_void] = &[
     pthread_create as *const c_void,
+    thrd_create as *const c_void,
     clock_nanosleep as *const c_void,
     nanosleep as *const c_void,
+    thrd_sleep as *const c_void,
     usleep as *const c_void,
     sleep as *const c_void,
 ];

@@ -89,7 +89,7 @@ impl Timer {
 
 fn spec(ns: u64) -> timespec {
     timespec {
-        tv_sec: (ns / SECOND) as libc::time_t,
+        tv_sec: (ns / SECOND) as super::Seconds,
         tv_nsec: (ns % SECOND) as libc::c_long,
     }
 }

@@ -8,7 +8,11 @@ use std::ptr;
 
 use libc::{c_char, c_int, c_long, c_uint, c_void, size_t, ssize_t};
 
-use super::{fails, is_ours, refused::is_refused, system::call};
+use super::{
+    fails, is_ours,
+    refused::is_refused,
+    system::{call, system},
+};
 use crate::world;
 
 /// Whether a host asks, and so is told that it cannot.
@@ -24,6 +28,9 @@ const TIMERS: &str = "use ws::time, or a timerfd";
 const CLOCKS: &str = "use Sim::skew or Sim::jump in the test";
 const NAME: &str = "give the host its name by Sim::host";
 pub(super) const FILES: &str = "use files and folders of the host's disk, by std::fs or ws::fs";
+const SHARED: &str = "use memory of the program, or sockets between hosts";
+const OTHERS: &str = "use Sim::signal in the test";
+const WHOLE: &str = "do it for the whole test, before the simulation begins";
 const NUMBERS: &str = "keep a simulated descriptor under its own number";
 pub(super) const PROCESSES: &str = "simulate what the process does by another host, or leave it \
                                     out";
@@ -37,6 +44,7 @@ pub(super) fn by_number(number: c_long) -> Option<(&'static str, &'static str)> 
         libc::SYS_fork => return Some(("fork", PROCESSES)),
         libc::SYS_vfork => return Some(("vfork", PROCESSES)),
         libc::SYS_alarm => return Some(("alarm", TIMERS)),
+        libc::SYS_pause => return Some(("pause", SIGNALS)),
         _ => {}
     }
     Some(match number {
@@ -44,6 +52,8 @@ pub(super) fn by_number(number: c_long) -> Option<(&'static str, &'static str)> 
         libc::SYS_inotify_init1 => ("inotify_init1", WATCH),
         libc::SYS_fanotify_init => ("fanotify_init", WATCH),
         libc::SYS_signalfd4 => ("signalfd", SIGNALS),
+        libc::SYS_rt_sigtimedwait => ("rt_sigtimedwait", SIGNALS),
+        libc::SYS_rt_sigsuspend => ("rt_sigsuspend", SIGNALS),
         libc::SYS_clone => ("clone", PROCESSES),
         libc::SYS_clone3 => ("clone3", PROCESSES),
         libc::SYS_execve => ("execve", PROCESSES),
@@ -69,6 +79,18 @@ pub(super) fn by_number(number: c_long) -> Option<(&'static str, &'static str)> 
         libc::SYS_quotactl => ("quotactl", FILES),
         libc::SYS_mq_open => ("mq_open", FILES),
         libc::SYS_mq_unlink => ("mq_unlink", FILES),
+        libc::SYS_shmget => ("shmget", SHARED),
+        libc::SYS_msgget => ("msgget", SHARED),
+        libc::SYS_semget => ("semget", SHARED),
+        libc::SYS_tkill => ("tkill", OTHERS),
+        libc::SYS_tgkill => ("tgkill", OTHERS),
+        libc::SYS_rt_sigqueueinfo => ("rt_sigqueueinfo", OTHERS),
+        libc::SYS_rt_tgsigqueueinfo => ("rt_tgsigqueueinfo", OTHERS),
+        libc::SYS_pidfd_send_signal => ("pidfd_send_signal", OTHERS),
+        libc::SYS_unshare => ("unshare", WHOLE),
+        libc::SYS_setns => ("setns", WHOLE),
+        libc::SYS_reboot => ("reboot", WHOLE),
+        libc::SYS_pivot_root => ("pivot_root", FILES),
         libc::SYS_perf_event_open => ("perf_event_open", "measure outside of the simulation"),
         _ => return None,
     })
@@ -78,9 +100,9 @@ pub(super) fn by_number(number: c_long) -> Option<(&'static str, &'static str)> 
 pub(super) trait Refusal: Sized {
     const FAILED: Self;
 
-    /// Sets `errno`. A call that is not there at all gets a message.
+    /// Sets `errno`. A call that is not there at all, or is not allowed, gets a message.
     fn refuses(name: &str, error: c_int, instead: &str) -> Self {
-        if error == libc::ENOSYS {
+        if matches!(error, libc::ENOSYS | libc::EPERM) {
             in_host(name, instead);
         }
         fails(error);
@@ -135,6 +157,38 @@ pub(super) use refused;
 refused! {
     OF_SIGNALS, SIGNALS;
     signalfd(fd: c_int, mask: *const libc::sigset_t, flags: c_int) -> c_int = libc::ENOSYS;
+    sigtimedwait(set: *const libc::sigset_t, out: *mut libc::siginfo_t,
+        time: *const libc::timespec) -> c_int = libc::ENOSYS;
+    sigwaitinfo(set: *const libc::sigset_t, out: *mut libc::siginfo_t) -> c_int = libc::ENOSYS;
+    sigsuspend(set: *const libc::sigset_t) -> c_int = libc::ENOSYS;
+    sigpause(set: c_int) -> c_int = libc::ENOSYS;
+    pause() -> c_int = libc::ENOSYS;
+}
+
+/// It answers the error.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn sigwait(set: *const libc::sigset_t, out: *mut c_int) -> c_int {
+    if in_host("sigwait", SIGNALS) {
+        return libc::ENOSYS;
+    }
+    let system = system!(sigwait: fn(*const libc::sigset_t, *mut c_int) -> c_int);
+    // SAFETY: by the contract of libc.
+    unsafe { system(set, out) }
+}
+
+// glibc does these by threads of its own.
+refused! {
+    OF_THREADS, "use ws::fs, or a pread in ws::spawn_blocking";
+    aio_read(about: *mut c_void) -> c_int = libc::ENOSYS;
+    aio_read64(about: *mut c_void) -> c_int = libc::ENOSYS;
+    aio_write(about: *mut c_void) -> c_int = libc::ENOSYS;
+    aio_write64(about: *mut c_void) -> c_int = libc::ENOSYS;
+    aio_fsync(how: c_int, about: *mut c_void) -> c_int = libc::ENOSYS;
+    aio_fsync64(how: c_int, about: *mut c_void) -> c_int = libc::ENOSYS;
+    lio_listio(mode: c_int, list: *const *mut c_void, count: c_int,
+        event: *mut c_void) -> c_int = libc::ENOSYS;
+    lio_listio64(mode: c_int, list: *const *mut c_void, count: c_int,
+        event: *mut c_void) -> c_int = libc::ENOSYS;
 }
 
 refused! {
@@ -142,6 +196,13 @@ refused! {
     inotify_init() -> c_int = libc::ENOSYS;
     inotify_init1(flags: c_int) -> c_int = libc::ENOSYS;
     fanotify_init(flags: c_uint, of_files: c_uint) -> c_int = libc::ENOSYS;
+}
+
+refused! {
+    OF_MEMORY, SHARED;
+    shmget(key: libc::key_t, size: size_t, flags: c_int) -> c_int = libc::ENOSYS;
+    msgget(key: libc::key_t, flags: c_int) -> c_int = libc::ENOSYS;
+    semget(key: libc::key_t, count: c_int, flags: c_int) -> c_int = libc::ENOSYS;
 }
 
 refused! {
@@ -197,9 +258,15 @@ unsafe extern "C" fn dup2(from: c_int, to: c_int) -> c_int {
 
 /// The functions of this file, for [`is_linked`](super::is_linked).
 pub(super) const PARTS: &[&[*const c_void]] = &[
-    &[dup3 as *const c_void, dup2 as *const c_void],
+    &[
+        dup3 as *const c_void,
+        dup2 as *const c_void,
+        sigwait as *const c_void,
+    ],
     OF_SIGNALS,
+    OF_THREADS,
     OF_FILES,
+    OF_MEMORY,
     OF_TIMERS,
     OF_CLOCKS,
     OF_NAMES,

@@ -10,7 +10,7 @@ use super::{
     At, at, c_path, has_no_node, is, on_file, on_path_or_file,
 };
 use crate::{
-    disk::{About, is_of_groups},
+    disk::About,
     error::os,
     world::{self, World},
 };
@@ -70,8 +70,8 @@ pub(super) unsafe fn find(dir: c_int, path: *const c_char, flags: c_int) -> io::
         // Of the current folder.
         Some(At { dir, .. }) if is_empty => At { dir, path: b"." },
         Some(at) if !at.is_systems() => at,
-        Some(at) if is_of_groups(at.path) => return Err(os(libc::ENOENT)),
-        _ => return Ok(Err(None)),
+        Some(at) => return at.stays_in_system().map(|()| Err(None)),
+        None => return Ok(Err(None)),
     };
     let follow = flags & libc::AT_SYMLINK_NOFOLLOW == 0;
     let host = world::current_host().unwrap_or(0);

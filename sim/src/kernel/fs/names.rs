@@ -215,7 +215,11 @@ unsafe extern "C" fn readlinkat(
     let at = match unsafe { at(dir, path) } {
         Some(_) if size == 0 => return fails(libc::EINVAL) as ssize_t,
         Some(at) if !at.is_systems() => at,
-        _ => return system(dir, path),
+        Some(at) => match at.stays_in_system() {
+            Ok(()) => return system(dir, path),
+            Err(error) => return transferred(Err(error)),
+        },
+        None => return system(dir, path),
     };
     let target = at.on(|disk, start, path| {
         let found = disk.look(start, path, false)?;
@@ -274,7 +278,11 @@ unsafe extern "C" fn faccessat(dir: c_int, path: *const c_char, how: c_int, flag
     // SAFETY: by the contract of libc.
     let at = match unsafe { at(dir, path) } {
         Some(at) if !at.is_systems() => at,
-        _ => return system(dir, path),
+        Some(at) => match at.stays_in_system() {
+            Ok(()) => return system(dir, path),
+            Err(error) => return answer(Err(error)),
+        },
+        None => return system(dir, path),
     };
     let known = libc::AT_SYMLINK_NOFOLLOW | libc::AT_EACCESS | libc::AT_EMPTY_PATH;
     if how & !(libc::R_OK | libc::W_OK | libc::X_OK) != 0 || flags & !known != 0 {

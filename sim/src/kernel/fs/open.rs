@@ -14,8 +14,9 @@ use super::{
     At, at, c_path, on_disk, on_path_or_file,
 };
 use crate::{
-    disk::{Open, Opened, Store, is_of_groups},
+    disk::{Open, Opened, Store},
     error::os,
+    world,
 };
 
 /// The path of the program, which a backtrace reads.
@@ -228,12 +229,10 @@ pub(super) unsafe extern "C" fn openat(
         open_here(&at, flags, mode)
     } else if flags & (libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC) != 0 {
         Err(os(libc::EROFS))
-    } else if at.leads_out() {
-        Err(os(libc::EACCES))
-    } else if is_of_groups(at.path) {
-        Err(os(libc::ENOENT))
     } else {
-        open_system(dir, &c_path(at.path.to_vec()), flags).and_then(|fd| seeded(fd, flags))
+        at.stays_in_system()
+            .and_then(|()| open_system(dir, &c_path(at.path.to_vec()), flags))
+            .and_then(|fd| seeded(fd, flags))
     };
     opened.unwrap_or_else(|error| fails(number(&error)))
 }
@@ -318,8 +317,24 @@ unsafe extern "C" fn chdir(path: *const c_char) -> c_int {
     )
 }
 
+/// Why a descriptor of the system is no current folder of a host: that is of the host's disk, as
+/// for `chdir`.
+fn no_current_folder(fd: c_int) -> c_int {
+    // SAFETY: plain data.
+    let mut about: libc::stat64 = unsafe { mem::zeroed() };
+    // SAFETY: there is room for it.
+    match unsafe { libc::fstat64(fd, &raw mut about) } {
+        0 if about.st_mode & libc::S_IFMT == libc::S_IFDIR => libc::EACCES,
+        0 => libc::ENOTDIR,
+        _ => libc::EBADF,
+    }
+}
+
 #[unsafe(no_mangle)]
 unsafe extern "C" fn fchdir(fd: c_int) -> c_int {
+    if !is_ours(fd) && world::current_host().is_some() {
+        return fails(no_current_folder(fd));
+    }
     if !is_ours(fd) {
         // SAFETY: it takes no pointers.
         return unsafe { call()(libc::SYS_fchdir, fd) as c_int };
@@ -332,7 +347,7 @@ unsafe extern "C" fn fchdir(fd: c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn getcwd(out: *mut c_char, size: size_t) -> *mut c_char {
-    if crate::world::current_host().is_none() {
+    if world::current_host().is_none() {
         let system = super::system!(getcwd: fn(*mut c_char, size_t) -> *mut c_char);
         // SAFETY: by the contract of libc.
         return unsafe { system(out, size) };

@@ -194,6 +194,8 @@ refused! {
         = libc::ENOSYS;
     fts_open(paths: *const *mut c_char, flags: c_int, compare: *const c_void) -> *mut c_void
         = libc::ENOSYS;
+    fts64_open(paths: *const *mut c_char, flags: c_int, compare: *const c_void) -> *mut c_void
+        = libc::ENOSYS;
     scandir(path: *const c_char, list: *mut c_void, filter: *const c_void,
         compare: *const c_void) -> c_int = libc::ENOSYS;
     scandir64(path: *const c_char, list: *mut c_void, filter: *const c_void,

@@ -45,7 +45,7 @@ fn of_descriptor(fd: c_int) -> io::Result<Space> {
 fn as_statfs(space: Space) -> AboutFs {
     // SAFETY: plain data.
     let mut out: AboutFs = unsafe { mem::zeroed() };
-    out.f_type = libc::EXT4_SUPER_MAGIC;
+    out.f_type = libc::EXT4_SUPER_MAGIC as _;
     (out.f_bsize, out.f_frsize, out.f_namelen) = (4096, 4096, 255);
     (out.f_blocks, out.f_bfree, out.f_bavail) = (space.blocks, space.free, space.free);
     (out.f_files, out.f_ffree) = (space.blocks, space.free);
