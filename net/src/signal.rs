@@ -28,9 +28,10 @@
 //! good: after one `ctrl_c()`, a second Ctrl-C does not end the process, also when nothing listens
 //! any more. A handler that was installed before, by other code, is still called.
 //!
-//! On Unix a child that is made by `fork` without `exec` has the handler and a copy of the socket by
-//! which it wakes the listeners. So a signal that comes to such a child wakes the listeners of the
-//! parent. Fork before the first listener, or call `exec` in the child, which has no handler then.
+//! On Unix a child that is made by `fork` without `exec` has the handler and a copy of the socket
+//! by which it wakes the listeners. So a signal that comes to such a child wakes the listeners of
+//! the parent. Fork before the first listener, or call `exec` in the child, which has no handler
+//! then.
 //!
 //! # How it works, on Unix
 //!

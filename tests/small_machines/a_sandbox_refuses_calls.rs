@@ -6,9 +6,9 @@
 //! fires; with those of `timerfd_create` and `eventfd2` as errors of the build; and with refusals
 //! that are told at each look, or never (`sched/refusals.rs`). Also without the look at the netpoll
 //! in the build, with EINVAL of `timerfd_settime` as an error, with a failure of the netpoll that
-//! only `tracing` hears of, and without an advice for EINVAL. With an advice for refused threads that
-//! names `clone` alone. With a child that is looked after at SIGCHLD alone. And with a line that is
-//! told once although stderr has no room for it, or that needs `poll`.
+//! only `tracing` hears of, and without an advice for EINVAL. With an advice for refused threads
+//! that names `clone` alone. With a child that is looked after at SIGCHLD alone. And with a line
+//! that is told once although stderr has no room for it, or that needs `poll`.
 
 use std::{
     fs::File,
