@@ -70,7 +70,6 @@ mod messages;
 mod names;
 mod of_c;
 mod options;
-mod owners;
 mod pipes;
 mod poll;
 mod processes;
@@ -86,6 +85,7 @@ mod timers;
 mod transfer;
 mod unix;
 mod unsupported;
+mod users;
 mod waits;
 
 use std::io;
@@ -171,7 +171,6 @@ pub(crate) fn is_linked() -> bool {
     black_box(names::PART);
     black_box(of_c::PART);
     black_box(options::PART);
-    black_box(owners::PARTS);
     black_box(pipes::PART);
     black_box(poll::PART);
     black_box(processes::PARTS);
@@ -185,6 +184,7 @@ pub(crate) fn is_linked() -> bool {
     black_box(timers::PART);
     black_box(transfer::PART);
     black_box(unix::PART);
+    black_box(users::PARTS);
     black_box(waits::PART);
     let shown = clock::asks();
     black_box(Instant::now());

@@ -37,7 +37,7 @@ use std::{
 
 use libc::{c_int, c_long, c_void, timespec};
 
-use super::{by_number, clock, fails, identity, owners, processes};
+use super::{by_number, clock, fails, identity, processes, users};
 use crate::world;
 
 /// Real time that a host may wait for a lock.
@@ -99,7 +99,7 @@ static AT_START: extern "C" fn() = {
             &processes::EXECVPE,
             &identity::PTHREAD_KILL,
         ];
-        for function in some.into_iter().chain(owners::FOUND.iter().copied()) {
+        for function in some.into_iter().chain(users::FOUND.iter().copied()) {
             let _ = function.address();
         }
     }
@@ -215,8 +215,8 @@ pub(super) fn never_goes_on() -> ! {
     let seed = world::with(|world| world.seed);
     ends_process(&format!(
         "ws-sim: host {:?} blocks its thread for ever, with seed {}.\nAll hosts of a simulation \
-         share one thread. A lock, a channel or a semaphore waits for a task that cannot run meanwhile: \
-         use those of async code. It waits here:",
+         share one thread. A lock, a channel or a semaphore waits for a task that cannot run \
+         meanwhile: use those of async code. It waits here:",
         host.unwrap_or_default(),
         seed.unwrap_or_default(),
     ))

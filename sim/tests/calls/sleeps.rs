@@ -219,3 +219,59 @@ fn timed_waits_of_c_for_locks_and_conditions_sleep() {
         }
     });
 }
+
+#[test]
+fn outside_of_a_host_they_last_in_real_time() {
+    const LEAST: Duration = Duration::from_millis(10);
+    let soon = || {
+        let mut time = after(libc::CLOCK_REALTIME, 0);
+        time.tv_nsec += LEAST.as_nanos() as i64;
+        time.tv_sec += time.tv_nsec / 1_000_000_000;
+        time.tv_nsec %= 1_000_000_000;
+        time
+    };
+    let lasts = |call: &dyn Fn()| {
+        let begin = Instant::now();
+        call();
+        assert!(begin.elapsed() >= LEAST - Duration::from_millis(1));
+    };
+    // SAFETY: semaphore, lock and condition are made first, and stay where they are.
+    unsafe {
+        let (mut semaphore, mut lock, mut condition) = (
+            mem::zeroed(),
+            libc::PTHREAD_MUTEX_INITIALIZER,
+            libc::PTHREAD_COND_INITIALIZER,
+        );
+        let (semaphore, mutex) = (&raw mut semaphore, (&raw mut lock).cast());
+        let condition = (&raw mut condition).cast();
+        assert_eq!(libc::sem_init(semaphore, 0, 1), 0);
+        assert_eq!(mtx_init(mutex, 2), SUCCESS);
+        assert_eq!(cnd_init(condition), SUCCESS);
+        assert_eq!(libc::sem_wait(semaphore), 0);
+        lasts(&|| {
+            let waited = libc::sem_timedwait(semaphore, &soon());
+            assert_eq!(result(waited as isize), Err(Some(libc::ETIMEDOUT)));
+        });
+        assert_eq!(mtx_timedlock(mutex, &soon()), SUCCESS);
+        lasts(&|| assert_eq!(cnd_timedwait(condition, mutex, &soon()), TIMED_OUT));
+        lasts(&|| assert_eq!(mtx_timedlock(mutex, &soon()), TIMED_OUT));
+        let time = timespec {
+            tv_sec: 0,
+            tv_nsec: LEAST.as_nanos() as i64,
+        };
+        lasts(&|| assert_eq!(thrd_sleep(&raw const time, ptr::null_mut()), SUCCESS));
+        let none = ptr::null_mut();
+        lasts(&|| {
+            let mut time = timeval {
+                tv_sec: 0,
+                tv_usec: LEAST.as_micros() as i64,
+            };
+            assert_eq!(libc::select(0, none, none, none, &raw mut time), 0);
+        });
+        lasts(&|| {
+            let mut time = time;
+            let mask = ptr::null();
+            assert_eq!(libc::pselect(0, none, none, none, &raw mut time, mask), 0);
+        });
+    }
+}

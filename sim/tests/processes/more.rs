@@ -3,7 +3,7 @@
 
 use std::{mem, ptr};
 
-use libc::{c_char, c_int, c_void};
+use libc::{c_int, c_void};
 
 use super::Refused;
 
@@ -48,7 +48,7 @@ pub(super) fn of_processes() -> Vec<Refused> {
 /// What asks the machine's resolver.
 #[cfg(target_env = "gnu")]
 pub(super) fn of_names() -> Vec<Refused> {
-    use libc::{hostent, size_t, socklen_t};
+    use libc::{c_char, hostent, size_t, socklen_t};
 
     unsafe extern "C" {
         fn gethostbyname(name: *const c_char) -> *mut hostent;
@@ -258,5 +258,50 @@ pub(super) fn of_signals() -> Vec<Refused> {
                 failed(libc::syscall(call, 0, 0, 0, 8) as c_int)
             }),
         ]
+    }
+}
+
+#[test]
+fn outside_of_a_host_they_are_as_ever() {
+    unsafe extern "C" {
+        fn thrd_join(thread: libc::pthread_t, out: *mut c_int) -> c_int;
+        fn _Exit(status: c_int) -> !;
+    }
+    extern "C" fn seven(_: *mut c_void) -> c_int {
+        7
+    }
+    // SAFETY: places and limits are valid, and the thread is joined. The child calls nothing that
+    // allocates.
+    unsafe {
+        let (mut thread, mut got) = (mem::zeroed(), 0);
+        assert_eq!(thrd_create(&raw mut thread, seven, ptr::null_mut()), 0);
+        assert_eq!((thrd_join(thread, &raw mut got), got), (0, 7));
+        let child = _Fork();
+        if child == 0 {
+            let is_session = libc::setsid() == libc::getpid();
+            let is_user = libc::setuid(libc::getuid()) == 0 && libc::setgid(libc::getgid()) == 0;
+            let mut limit = mem::zeroed();
+            libc::getrlimit(libc::RLIMIT_CORE, &raw mut limit);
+            limit.rlim_cur = 0;
+            let is_set = libc::setrlimit(libc::RLIMIT_CORE, &raw const limit) == 0;
+            _Exit(if is_session && is_user && is_set {
+                9
+            } else {
+                1
+            });
+        }
+        let mut status = 0;
+        assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+        assert_eq!(status, 9 << 8);
+        let value = libc::sigval {
+            sival_ptr: ptr::null_mut(),
+        };
+        let (process, thread) = (libc::getpid(), libc::pthread_self());
+        assert_eq!(libc::sigqueue(process, libc::SIGCONT, value), 0);
+        assert_eq!(libc::pthread_kill(thread, libc::SIGCONT), 0);
+        let (set, no) = (mem::zeroed(), ptr::null_mut());
+        let none = mem::zeroed();
+        let waited = libc::sigtimedwait(&raw const set, no, &raw const none);
+        assert_eq!(failed(waited), Some(libc::EAGAIN));
     }
 }
