@@ -96,6 +96,11 @@ impl Events {
         Self(Vec::new())
     }
 
+    /// There is room for whatever comes.
+    pub(crate) fn capacity(&self) -> usize {
+        usize::MAX
+    }
+
     pub(crate) fn iter(&self) -> slice::Iter<'_, Event> {
         self.0.iter()
     }
