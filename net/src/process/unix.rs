@@ -21,7 +21,8 @@ use crate::{
 #[derive(Debug)]
 pub(super) enum Exit {
     Pidfd(AsyncFd<OwnedFd>),
-    Sigchld(BySignal),
+    /// Boxed: it is large, and rare.
+    Sigchld(Box<BySignal>),
 }
 
 /// A child that no descriptor tells of. Each SIGCHLD is a reason to look at it.
@@ -49,11 +50,11 @@ impl Exit {
     }
 
     fn sigchld(netpoll: &Arc<Netpoll>) -> io::Result<Self> {
-        Ok(Self::Sigchld(BySignal {
+        Ok(Self::Sigchld(Box::new(BySignal {
             signal: Signal::listen(netpoll, SignalKind::child())?,
             look: sleep(FIRST_PAUSE),
             pause: FIRST_PAUSE,
-        }))
+        })))
     }
 
     /// Polls for the end, and reaps the child then.
