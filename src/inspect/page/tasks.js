@@ -197,6 +197,8 @@ function detail() {
 
 function unchoose() {
   table.chosen = null;
+  // A row that is still on its way is not chosen when it comes.
+  delete table.moving;
   $("detail").hidden = true;
   rows();
   $("table").focus();
