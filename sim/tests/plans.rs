@@ -24,17 +24,28 @@ fn text_of_panic(f: impl FnOnce()) -> String {
     }
 }
 
-/// Three hosts, of which `n1` forgets what it counted in a crash, and many faults.
-fn forgets(sim: &Sim) {
-    for name in ["n0", "n2"] {
-        sim.host(name, pending::<()>);
-    }
+/// Adds the host `n1`. How often it has begun.
+fn counted(sim: &Sim) -> Rc<Cell<u32>> {
     let starts = Rc::new(Cell::new(0));
     let counts = starts.clone();
     sim.host("n1", move || {
         counts.set(counts.get() + 1);
         pending::<()>()
     });
+    starts
+}
+
+/// Crashes alone, and many.
+fn crashes() -> Plan {
+    Plan::new().every(SECOND).only([FaultKind::Crash])
+}
+
+/// Three hosts, of which `n1` forgets what it counted in a crash, and many faults.
+fn forgets(sim: &Sim) {
+    for name in ["n0", "n2"] {
+        sim.host(name, pending::<()>);
+    }
+    let starts = counted(sim);
     sim.client("client", async move {
         sleep(SECOND * 35).await;
         // It is no limit of the run, whatever its words are.
@@ -300,12 +311,8 @@ fn the_same_seed_is_the_same_run() {
 fn the_smallest_plan_fails_at_the_same_place() {
     let text = text_of_panic(|| {
         ws_sim::check(0..1, |sim| {
-            let starts = Rc::new(Cell::new(0));
-            let counts = starts.clone();
-            sim.host("n1", move || {
-                counts.set(counts.get() + 1);
-                pending::<()>()
-            });
+            let starts = counted(sim);
+            sim.faults(crashes());
             sim.client("client", async move {
                 for _ in 0..100 {
                     sleep(SECOND / 3).await;
@@ -313,8 +320,6 @@ fn the_smallest_plan_fails_at_the_same_place() {
                 }
                 assert_eq!(2 + 2, 5);
             });
-            let crashes = Plan::new().every(SECOND).only([FaultKind::Crash]);
-            sim.faults(crashes);
         });
     });
     assert!(text.contains("left: 2\n right: 1"), "{text}");
@@ -326,18 +331,12 @@ fn the_smallest_plan_fails_at_the_same_place() {
 fn what_a_planned_closure_finds_is_told_with_the_run() {
     let text = text_of_panic(|| {
         ws_sim::check(0..1, |sim| {
-            let starts = Rc::new(Cell::new(0));
-            let counts = starts.clone();
-            sim.host("n1", move || {
-                counts.set(counts.get() + 1);
-                pending::<()>()
-            });
+            let starts = counted(sim);
+            sim.faults(crashes());
             sim.client("client", async { sleep(SECOND * 40).await });
             sim.after(SECOND * 35, move |_| {
                 assert!(starts.get() < 2, "n1 has begun again")
             });
-            let crashes = Plan::new().every(SECOND).only([FaultKind::Crash]);
-            sim.faults(crashes);
         });
     });
     for part in [

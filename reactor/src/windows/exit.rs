@@ -6,7 +6,7 @@
 //! up to 63 handles a thread. At the end it calls [`ended`], once, which wakes the task. No netpoll
 //! takes part, so a wait also ends while no runtime is there.
 //!
-//! # Who frees what
+//! # What frees the parts
 //!
 //! The callback has an `Arc` of its own. It gives that up when it runs. If it never runs, the drop
 //! of the [`ExitWatch`] gives it up, after the system has said that no callback is under way.

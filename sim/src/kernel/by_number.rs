@@ -274,7 +274,7 @@ unsafe fn of_the_host(number: c_long, [a, b, c, d, ..]: [c_long; 6]) -> Option<c
     Some(answer.into())
 }
 
-/// Calls about who the process is, and what it may use.
+/// Calls about the user of the process and its limits.
 ///
 /// # Safety
 ///

@@ -1,4 +1,4 @@
-//! Who a host is: its name and the number of its process.
+//! The name of a host, and the number of its process.
 //!
 //! A host's name is that which the test gave it. Each start of its program has a new number of a
 //! process, which is larger than any of the machine's: so what asks the machine for the process of

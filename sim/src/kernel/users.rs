@@ -1,4 +1,4 @@
-//! Who the process is and what it may use: its user and groups, its limits, its session.
+//! The user and the groups of the process, its limits, and its session.
 //!
 //! They are the test's, which is the process of all hosts. A host may ask for them, and set what is
 //! so already. A change is refused with `EPERM` and a message.

@@ -229,7 +229,7 @@ fn what_cannot_be_spliced_says_so() {
     });
 }
 
-/// A file without a name that has so many bytes, of which the first is read next.
+/// A file without a name and with so many bytes. The next read begins at the first one.
 fn file_of(len: usize, flags: c_int) -> File {
     // SAFETY: the text ends with NUL.
     let file = super::owned(unsafe {

@@ -1,5 +1,5 @@
-//! More calls that a host may not make, by what they reach: processes and threads, names, memory
-//! of the machine, who the process is, and signals.
+//! More calls that a host may not make. They reach processes and threads, names, the memory of the
+//! machine, the user of the process, and signals.
 
 use std::{mem, ptr};
 
@@ -174,7 +174,7 @@ fn denied(answer: impl Into<i64>) -> Option<i32> {
     (failed(answer) == Some(libc::EPERM)).then_some(libc::ENOSYS)
 }
 
-/// What changes who the process is, and what it may do.
+/// Calls that change the user of the process, or its rights.
 pub(super) fn of_owners() -> Vec<Refused> {
     const OTHER: libc::uid_t = 12_345;
     const NONE: libc::uid_t = libc::uid_t::MAX;
