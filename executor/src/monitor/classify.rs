@@ -246,8 +246,8 @@ fn goes_on(
 
 /// Whether the system is to say why its thread stands still.
 fn asks_why(view: &View, seen: &Seen, stalls: bool, stood_still: bool, ask: &impl Ask) -> bool {
-    // For a report, it also matters what a thread does that moves a little between looks.
-    if stalls && seen.stall.is_unexplained(view.now, seen.cpu, stood_still) {
+    // For a report, it also matters what a thread does that moves between looks.
+    if stalls && seen.stall.is_unexplained() {
         return true;
     }
     // Beside a free permit only for a child.

@@ -207,7 +207,7 @@ impl fmt::Display for StallReport {
 /// A stall at one look.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Measured {
-    kind: StallKind,
+    pub(crate) kind: StallKind,
     running_for: Duration,
     pub(crate) cpu_time: Option<Duration>,
 }
@@ -311,11 +311,10 @@ impl Stalling {
         self.since = self.since.min(now);
     }
 
-    /// Whether the system is to be asked what its thread waits for, which has not moved since the
-    /// last look or has.
-    pub(crate) fn is_unexplained(&self, now: u64, cpu: Option<u64>, stood_still: bool) -> bool {
-        let hardly_ran = || hardly_ran(self.lasted(now), self.used(cpu));
-        self.waited != Some(true) && (stood_still || hardly_ran())
+    /// Whether the system is to be asked what its thread waits for. Also if the thread has run so
+    /// far: it may be blocked from now on, and the next look at it may be after its end.
+    pub(crate) fn is_unexplained(&self) -> bool {
+        self.waited != Some(true)
     }
 
     /// It is over: what is to be reported of that.

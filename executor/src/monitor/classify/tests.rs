@@ -3,7 +3,11 @@
 use std::cell::Cell;
 
 use super::*;
-use crate::{permit::idle::WorkerState, policy::constants::FORK_SLICE, sched::stall::Told};
+use crate::{
+    permit::idle::WorkerState,
+    policy::constants::FORK_SLICE,
+    sched::stall::{StallKind, Told},
+};
 
 const BEGAN: u64 = 1_000_000_000;
 const FORK_SLICE_NS: u64 = FORK_SLICE.as_nanos() as u64;
@@ -432,6 +436,22 @@ fn which_reports_a_stall_has() {
     assert!(!verdict.asks_fork);
 }
 
+// No look falls between the report and the end: the monitor may sleep for good meanwhile.
+#[test]
+fn a_thread_that_ran_before_it_was_blocked_is_blocked_at_the_end() {
+    let quarter = THRESHOLD_NS / 4;
+    let mut case = Case::blocks(THRESHOLD_NS).reported();
+    case.seen.cpu = Some(0);
+    case.answers.cpu = Some(quarter);
+    let (_, begun) = case.verdict().stall.expect("it has lasted");
+    assert_eq!(begun.kind, StallKind::Computing);
+    case.seen.stall.told = Told::Reported;
+    case.view.now += THRESHOLD_NS;
+    case.view.ticks += 1;
+    let ended = case.verdict().ended.expect("it is over");
+    assert_eq!(ended.kind, StallKind::Blocked);
+}
+
 #[test]
 fn what_a_look_remembers_for_the_pace() {
     let half = LOOK_NS / 2;
@@ -483,6 +503,7 @@ fn the_system_is_asked_rarely() {
     // How often: the CPU clock, and what the thread waits for.
     let free = |case: Case| case.beside_a_free_permit();
     let stalls = Case::blocks(THRESHOLD_NS).reported();
+    let computes = Case::computes(THRESHOLD_NS);
     let table = [
         ("rests", rests(Case::blocks(1)), (0, 0)),
         ("computes", Case::computes(1), (1, 0)),
@@ -492,6 +513,7 @@ fn the_system_is_asked_rarely() {
         ("free, child", free(Case::blocks(1).has_child()), (1, 1)),
         ("stuck", Case::blocks(1).stuck(), (1, 0)),
         ("stuck, stalls", stalls.stuck(), (1, 1)),
+        ("computes, stalls", computes.reported(), (1, 1)),
     ];
     for (name, mut case, asked) in table {
         case.verdict();
