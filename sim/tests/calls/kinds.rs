@@ -98,7 +98,7 @@ fn what_is_closed_says_so() {
         let event = eventfd(0, 0);
         // A number that no other test gets in the meantime.
         // SAFETY: the command takes a number.
-        let copy = unsafe { libc::fcntl(event.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 900) };
+        let copy = unsafe { libc::fcntl(event.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 950) };
         let closed = owned(copy).as_raw_fd();
         say(seen, "closed", calls(closed));
         // SAFETY: they take no pointers, or null.
