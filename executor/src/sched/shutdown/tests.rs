@@ -170,7 +170,8 @@ pub(crate) fn end(runtime: Runtime, workers: impl IntoIterator<Item = Worker>) {
         worker.leave();
     }
     take_started(&runtime);
-    runtime.shutdown_timeout(Duration::ZERO);
+    // A thread that a panic has started may not be done.
+    runtime.shutdown_timeout(Duration::from_secs(60));
     assert_eq!(shared.live_tasks(), 0);
     assert!(shared.kept().lock().is_none(), "it keeps itself");
 }
