@@ -168,6 +168,12 @@ impl Machine {
         self.shared().next_deadline()
     }
 
+    /// Whether a timer is due.
+    fn is_due(&self) -> bool {
+        let now = self.now();
+        self.next_timer().is_some_and(|next| next <= now)
+    }
+
     /// Lets one thread take a step. False if none can: everything waits for a timer, or for what
     /// comes from outside.
     ///
@@ -183,13 +189,14 @@ impl Machine {
         let Some((index, thread)) = self.chosen(choose) else {
             return false;
         };
-        self.step_thread(index, thread, &Steps);
+        self.move_thread(index, thread, |thread| thread.step(&Steps));
         true
     }
 
-    fn step_thread(&self, index: usize, thread: Rc<Thread>, hand: &impl Hand) {
+    /// `goes_on` moves the thread, and says whether that goes on.
+    fn move_thread(&self, index: usize, thread: Rc<Thread>, goes_on: impl FnOnce(&Thread) -> bool) {
         context::as_another_thread(|| {
-            if !budget::step(|| thread.step(hand)) {
+            if !budget::step(|| goes_on(&thread)) {
                 let place = self.threads.borrow_mut()[index].take();
                 drop(place);
                 let thread = Rc::into_inner(thread);
@@ -200,12 +207,10 @@ impl Machine {
 
     fn chosen(&self, choose: impl FnOnce(usize) -> usize) -> Option<(usize, Rc<Thread>)> {
         let threads = self.threads.borrow();
-        let now = self.now();
-        let is_due = || self.next_timer().is_some_and(|next| next <= now);
         let can = || {
             let present = threads.iter().enumerate();
             let present = present.filter_map(|(index, thread)| Some((index, thread.as_ref()?)));
-            present.filter(|(_, thread)| thread.can_step(is_due))
+            present.filter(|(_, thread)| thread.can_step(|| self.is_due()))
         };
         let (index, thread) = match can().count() {
             0 => return None,

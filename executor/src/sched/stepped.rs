@@ -34,6 +34,15 @@ pub(crate) enum At {
     Wanting,
 }
 
+/// What came of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stepped {
+    On,
+    /// It found nothing, and its driver keeps it awake.
+    Stays,
+    Ends,
+}
+
 /// What a driver decides in the middle of a step.
 pub(crate) trait Hand {
     /// `thread` has found `task`, and would poll it now.
@@ -106,12 +115,15 @@ impl Thread {
 
     /// Whether it can take a step. `is_due`: a timer is.
     pub(crate) fn can_step(&self, is_due: impl FnOnce() -> bool) -> bool {
-        !self.busy.get()
-            && match self.at.get() {
-                At::Up | At::Dry | At::Parking => true,
-                At::Polling => self.is_notified() || is_due(),
-                At::Asleep | At::Wanting => self.is_notified(),
-            }
+        !self.busy.get() && !self.rests(is_due)
+    }
+
+    fn rests(&self, is_due: impl FnOnce() -> bool) -> bool {
+        match self.at.get() {
+            At::Up | At::Dry | At::Parking => false,
+            At::Polling => !self.is_notified() && !is_due(),
+            At::Asleep | At::Wanting => !self.is_notified(),
+        }
     }
 
     /// Runs `f` as this thread.
@@ -126,16 +138,25 @@ impl Thread {
 
     /// One step. False if the thread ends.
     pub(crate) fn step(&self, hand: &impl Hand) -> bool {
+        self.within(|| self.step_worker(hand) != Stepped::Ends)
+    }
+
+    /// Steps until it sleeps, or stays awake by the word of `hand`. False if the thread ends.
+    #[cfg(any(test, feature = "sim"))]
+    pub(crate) fn step_to_rest(&self, hand: &impl Hand, is_due: impl Fn() -> bool) -> bool {
         self.within(|| {
-            let goes_on = self.step_worker(hand);
-            if !goes_on {
-                self.worker.clear_away();
+            loop {
+                match self.step_worker(hand) {
+                    Stepped::Ends => return false,
+                    Stepped::Stays => return true,
+                    Stepped::On if self.rests(&is_due) => return true,
+                    Stepped::On => {}
+                }
             }
-            goes_on
         })
     }
 
-    fn step_worker(&self, hand: &impl Hand) -> bool {
+    fn step_worker(&self, hand: &impl Hand) -> Stepped {
         let worker = &self.worker;
         let parker = worker.own_peer().parker();
         let at = match self.at.get() {
@@ -149,10 +170,10 @@ impl Thread {
                     worker.run_branch(branch);
                     At::Up
                 }
-                Step::Park if hand.stays(self) => At::Up,
+                Step::Park if hand.stays(self) => return Stepped::Stays,
                 Step::Park => At::Dry,
                 Step::Root => unreachable!("it has no root"),
-                Step::Leave => return false,
+                Step::Leave => return self.leaves(),
             },
             At::Dry if worker.begin_park() => At::Up,
             At::Dry => {
@@ -186,7 +207,7 @@ impl Thread {
                 match worker.after_sleep(slept) {
                     None => At::Parking,
                     Some(Awake::Go) => At::Up,
-                    Some(Awake::Leave) => return false,
+                    Some(Awake::Leave) => return self.leaves(),
                 }
             }
             At::Wanting => {
@@ -199,7 +220,12 @@ impl Thread {
             }
         };
         self.at.set(at);
-        true
+        Stepped::On
+    }
+
+    fn leaves(&self) -> Stepped {
+        self.worker.clear_away();
+        Stepped::Ends
     }
 
     fn wants(&self) -> At {

@@ -138,7 +138,8 @@ impl Machine {
             let Some((index, thread)) = self.next_to_look(&hand.stayed.borrow()) else {
                 return;
             };
-            self.step_thread(index, thread, &hand);
+            let is_due = || self.is_due();
+            self.move_thread(index, thread, |thread| thread.step_to_rest(&hand, is_due));
         }
     }
 
@@ -160,10 +161,8 @@ impl Machine {
     /// A thread that can take a step, unless it holds tasks and has looked already.
     fn next_to_look(&self, stayed: &[usize]) -> Option<(usize, Rc<Thread>)> {
         let threads = self.threads.borrow();
-        let now = self.now();
-        let is_due = || self.next_timer().is_some_and(|next| next <= now);
         let looks = |thread: &&Rc<Thread>| {
-            !stayed.contains(&thread.worker.index()) && thread.can_step(is_due)
+            !stayed.contains(&thread.worker.index()) && thread.can_step(|| self.is_due())
         };
         let mut present = threads.iter().enumerate();
         present.find_map(|(index, thread)| Some((index, thread.as_ref().filter(looks)?.clone())))
