@@ -280,7 +280,7 @@ impl Network {
                         _ => self.tcp_timer(key, timer),
                     }
                 }
-                Event::Departure { from, ends, body } => self.send_packet(from, ends, body),
+                Event::Departure { from, packet } => self.depart(from, packet),
                 Event::Alarm(host, file) => {
                     self.digest_word(at);
                     self.alarms.push((host, file));

@@ -4,30 +4,23 @@
 //! on how the queue is built. A timer is cancelled by its key, so no dead event stays in the queue
 //! and `next_event` never names a time at which nothing happens.
 
-use std::{collections::BTreeMap, net::SocketAddr};
+use std::collections::BTreeMap;
 
-use super::{
-    HostId,
-    packet::{Body, Packet},
-    ports::Pair,
-};
+use super::{HostId, packet::Packet, ports::Pair};
 
 /// The place of an event in the queue: its time in nanoseconds, and its number.
 pub(crate) type EventKey = (u64, u64);
 
+/// Small, since the queue moves its entries.
 #[derive(Debug)]
 pub(crate) enum Event {
     Arrival {
         from: HostId,
         to: HostId,
-        packet: Packet,
+        packet: Box<Packet>,
     },
     /// A packet of a program that is ahead of the network leaves: see `tcp/late.rs`.
-    Departure {
-        from: HostId,
-        ends: (SocketAddr, SocketAddr),
-        body: Body,
-    },
+    Departure { from: HostId, packet: Box<Packet> },
     /// A timer of the socket in this slot. It is cancelled before the slot is freed.
     Timer(usize, Timer),
     /// A file of a host wants to know of a time.

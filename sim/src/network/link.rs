@@ -164,7 +164,7 @@ pub(crate) struct Path {
     cut: bool,
     held: bool,
     /// What a hold keeps: first what was under way when it began, then what was sent since.
-    waiting: VecDeque<Packet>,
+    waiting: VecDeque<Box<Packet>>,
     /// How many of these were under way.
     under_way: usize,
     /// The last packet has left the link's queue at this time.
@@ -265,19 +265,23 @@ impl Network {
     /// Sends a packet from a host on its way. Its ends are from where and to where. A packet to an
     /// address that no host has is lost.
     pub(crate) fn send_packet(&mut self, from: HostId, ends: (SocketAddr, SocketAddr), body: Body) {
-        let leaves = self.time_of(from);
-        if leaves > self.now {
-            self.events
-                .add(leaves, Event::Departure { from, ends, body });
-            return;
-        }
-        let mut packet = Packet {
+        let packet = Box::new(Packet {
             from: ends.0,
             to: ends.1,
             corrupt: false,
             body,
             number: 0,
-        };
+        });
+        let leaves = self.time_of(from);
+        if leaves > self.now {
+            self.events.add(leaves, Event::Departure { from, packet });
+        } else {
+            self.depart(from, packet);
+        }
+    }
+
+    /// A packet leaves its host now.
+    pub(crate) fn depart(&mut self, from: HostId, mut packet: Box<Packet>) {
         self.digest_packet(1, &packet);
         self.log_sent(from, &mut packet);
         let Some(to) = self.owner_of(from, packet.to) else {
@@ -299,7 +303,7 @@ impl Network {
         }
     }
 
-    fn travel(&mut self, from: HostId, to: HostId, packet: Packet) {
+    fn travel(&mut self, from: HostId, to: HostId, packet: Box<Packet>) {
         let (sender, bytes) = (packet.sender(), packet.wire_len());
         let left = self.pass(from, to, packet);
         if let (Some(sender), Some(at)) = (sender, left.filter(|left| *left > self.now)) {
@@ -308,7 +312,7 @@ impl Network {
     }
 
     /// Gives when the packet leaves the queue of the link, if it comes there.
-    fn pass(&mut self, from: HostId, to: HostId, mut packet: Packet) -> Option<u64> {
+    fn pass(&mut self, from: HostId, to: HostId, mut packet: Box<Packet>) -> Option<u64> {
         let path = self.paths.entry((from, to)).or_default();
         if path.cut {
             self.log_lost(from, &packet, CUT);
@@ -351,7 +355,7 @@ impl Network {
     }
 
     /// Takes a packet that arrives, unless a partition or a hold has come in between.
-    pub(crate) fn arrive(&mut self, from: HostId, to: HostId, packet: Packet) {
+    pub(crate) fn arrive(&mut self, from: HostId, to: HostId, packet: Box<Packet>) {
         if from != to {
             let path = self.path(from, to);
             if path.cut {
@@ -367,7 +371,7 @@ impl Network {
         self.digest_packet(2, &packet);
         if self.hosts[to.0].up {
             self.log_arrived(to, &packet);
-            self.deliver(to, packet);
+            self.deliver(to, *packet);
         } else {
             self.log_lost(from, &packet, "lost, since the host is down");
         }
