@@ -15,12 +15,14 @@ use std::{
 };
 
 use common::{Gate, runtime};
+#[cfg(unix)]
+use ws_executor::netpoll;
 use ws_executor::{
-    netpoll,
     runtime::{Handle, TaskDump, WaitsFor},
     task::Id,
     time,
 };
+#[cfg(unix)]
 use ws_reactor::{Direction, Interest, Registration, pipe};
 
 fn row(handle: &Handle, id: Id) -> TaskDump {
@@ -87,6 +89,8 @@ common::with_workers! {
         assert!(row(handle, nothing.id()).waits_for.is_empty());
     }
 
+    // Windows has no descriptors.
+    #[cfg(unix)]
     fn descriptors_are_named(workers: usize) {
         let runtime = runtime(workers);
         let handle = runtime.handle();

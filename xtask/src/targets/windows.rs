@@ -42,6 +42,19 @@ const TESTS: &[&[&str]] = &[
     &["--package=ws-reactor", "--lib", "--tests"],
     &["--package=ws-stack", "--package=ws-net", "--lib"],
     &["--package=ws-executor", "--lib"],
+    // The others are about Unix alone: descriptors, `/proc`, limits of a process.
+    &[
+        "--package=ws-executor",
+        "--test=interface",
+        "--test=liveness",
+        "--test=order",
+        "--test=safety",
+        "--test=shutdown",
+        "--test=a_log_line_has_its_task",
+        "--test=a_subscriber_that_panics_harms_nobody",
+        "--test=memory_goes_with_its_task",
+        "--test=misuse_panics_at_the_callers_line",
+    ],
     &["--package=ws-runtime", "--test=windows"],
 ];
 
@@ -71,6 +84,10 @@ const UNFIT: &[(&str, &[&str])] = &[
             "it_looks_at_the_netpoll_where_nobody_has_for_long",
             "a_queue_that_stands_still_comes_before_what_the_netpoll_brings",
         ],
+    ),
+    (
+        "Windows does not tell what a thread waits for, and the test wants to see that it blocks",
+        &["stalls_are_reported::a_task_that_blocks"],
     ),
     (
         "Wine takes longer than a slice to bind six sockets",
