@@ -2,7 +2,8 @@
 //! looks before have seen.
 //!
 //! A worker whose ticks have moved since the last look has made progress. One that is in the same
-//! poll as at the last look is in a long poll. The table of what follows is in the head of
+//! poll as at the last look is in a long poll. (A look may fall between the tick and its poll: then
+//! the next one is the first that sees the poll, and the CPU time at its begin.) The table of what follows is in the head of
 //! `monitor.rs`. Everything that follows is in the [`Verdict`]; `act.rs` does it.
 //!
 //! A question of [`Ask`] costs, so it is asked last, and only if its answer matters.
@@ -28,6 +29,8 @@ use crate::{
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Seen {
     pub(super) ticks: u64,
+    /// It was in a poll at the last look.
+    pub(super) polls: bool,
     /// When it was first seen at these ticks, in nanoseconds of the runtime's clock. 0: never.
     pub(super) since: u64,
     /// Its thread's CPU time at the last look.
@@ -131,7 +134,7 @@ pub(super) fn classify(
             ..Verdict::default()
         };
     }
-    let mut verdict = if view.is_in_a_poll() && view.ticks == seen.ticks {
+    let mut verdict = if view.is_in_a_poll() && seen.polls && view.ticks == seen.ticks {
         goes_on(view, round, seen, waits, ask)
     } else {
         moved_on(view, round, seen, waits, ask)
@@ -159,6 +162,7 @@ fn moved_on(
     let cpu = cpu.filter(|_| polls);
     *seen = Seen {
         ticks: view.ticks,
+        polls,
         since: view.now,
         cpu,
         wait: Wait::begin(view.now),

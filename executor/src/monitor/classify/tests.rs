@@ -102,6 +102,7 @@ impl Case {
         };
         let seen = Seen {
             ticks: view.ticks,
+            polls: true,
             since: BEGAN,
             cpu: Some(0),
             wait: Wait::begin(BEGAN),
@@ -434,6 +435,30 @@ fn which_reports_a_stall_has() {
     let verdict = silent.verdict();
     assert_eq!((verdict.stall, verdict.notes.watches), (None, false));
     assert!(!verdict.asks_fork);
+}
+
+// The look fell between the begin of a step and that of its poll, or into a block that was
+// announced.
+#[test]
+fn a_poll_that_no_look_has_seen_begins_at_the_next_one() {
+    for was_in_no_poll in [
+        |case: &mut Case| case.view.polls = false,
+        |case: &mut Case| case.view.announced = true,
+    ] {
+        let mut case = Case::blocks(1).reported();
+        let view = case.view;
+        was_in_no_poll(&mut case);
+        assert_eq!(case.verdict().stall, None);
+        case.view = view;
+        case.view.now += THRESHOLD_NS;
+        assert_eq!(case.verdict().stall, None, "it was not seen before");
+        case.view.now += THRESHOLD_NS;
+        let (_, begun) = case.verdict().stall.expect("it has lasted");
+        assert_eq!(
+            (begun.kind, begun.cpu_time),
+            (StallKind::Blocked, Some(Duration::ZERO))
+        );
+    }
 }
 
 // No look falls between the report and the end: the monitor may sleep for good meanwhile.
