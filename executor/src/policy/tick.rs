@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::constants::{
     EXCHANGE_PERIOD_MS, EXCHANGE_TICK, EXCHANGE_TICK_SHORT, EXCHANGED_MAX, GLOBAL_TICK,
-    LOOK_PERIOD, NETPOLL_PERIOD, NETPOLL_PERIOD_SLOW, NEXT_SLICE, NEXT_TICKS, OWN_MAX,
+    LOOK_MEMORY, LOOK_PERIOD, NETPOLL_PERIOD, NETPOLL_PERIOD_SLOW, NEXT_SLICE, NEXT_TICKS, OWN_MAX,
     SAMPLE_TICKS, SLOW_TICK, STEALS_TO_A_TIMED_ONE, TIMER_TICK, TURN_TICKS,
 };
 
@@ -85,11 +85,22 @@ pub(super) fn has_passed(time: Duration, since: u64, now: u64) -> bool {
     since + time.as_nanos() as u64 <= now
 }
 
-/// How many ticks a worker makes until its next look at what is for all (L4), if the last ones took
-/// `took` nanoseconds: as many as fill [`LOOK_PERIOD`], between [`SLOW_TICK`] and [`GLOBAL_TICK`].
+/// How long a tick takes, in nanoseconds, if the last ones took `took`: as long as these did, or as
+/// the ones `before`, if that is longer. These are forgotten in [`LOOK_MEMORY`]: short ticks take
+/// little time, so many of them say less of the next ones than a few long ones.
 #[inline]
-pub(crate) fn ticks_to_look(ticks: u64, took: u64) -> u64 {
-    let fill = LOOK_PERIOD.as_nanos() as u64 * ticks / took.max(1);
+pub(crate) fn time_of_tick(before: u64, ticks: u64, took: u64) -> u64 {
+    let memory = LOOK_MEMORY.as_nanos() as u64;
+    let before = before * (memory - took.min(memory)) / memory;
+    let longest = LOOK_PERIOD.as_nanos() as u64;
+    before.max(took / ticks.max(1)).min(longest)
+}
+
+/// How many ticks of such a time a worker makes until its next look at what is for all (L4): as
+/// many as fill [`LOOK_PERIOD`], between [`SLOW_TICK`] and [`GLOBAL_TICK`].
+#[inline]
+pub(crate) fn ticks_to_look(time_of_tick: u64) -> u64 {
+    let fill = LOOK_PERIOD.as_nanos() as u64 / time_of_tick.max(1);
     fill.clamp(SLOW_TICK, GLOBAL_TICK)
 }
 
@@ -97,6 +108,14 @@ pub(crate) fn ticks_to_look(ticks: u64, took: u64) -> u64 {
 #[inline]
 pub(crate) fn next_slice_is_over(ticks: u64, began: u64, now: u64) -> bool {
     ticks >= NEXT_TICKS && has_passed(NEXT_SLICE, began, now)
+}
+
+/// Whether a worker with local work looks for threads that want its permit, if it last did at the
+/// tick `last`, at the time `then`. A permit that came back at the next short tick would do no
+/// work in between.
+#[inline]
+pub(crate) fn lending_is_due(last: u64, then: u64, tick: Tick, now: u64) -> bool {
+    tick.0.saturating_sub(last) >= GLOBAL_TICK || has_passed(LOOK_PERIOD, then, now)
 }
 
 /// Whether a worker with local work looks at the netpoll and at others' timers, if some worker
@@ -144,7 +163,26 @@ mod tests {
             (5, 50 * us, 10),
             (61, 0, 61),
         ] {
-            assert_eq!(ticks_to_look(ticks, took), next, "{ticks} in {took} ns");
+            let time = time_of_tick(0, ticks, took);
+            assert_eq!(ticks_to_look(time), next, "{ticks} in {took} ns");
+        }
+    }
+
+    #[test]
+    fn long_ticks_are_forgotten_by_time_and_not_by_ticks() {
+        let us = 1000;
+        for (before, ticks, took, time) in [
+            (10 * us, 0, 0, 10 * us),
+            (10 * us, 100, us, 9_980),
+            (10 * us, 10, 250 * us, 25 * us),
+            (10 * us, 100, 250 * us, 5 * us),
+            (10 * us, 1000, 499 * us, 499),
+            (10 * us, 1000, 500 * us, 500),
+            (100 * us, 1, u64::MAX, 100 * us),
+            (0, 0, 0, 0),
+        ] {
+            let is = time_of_tick(before, ticks, took);
+            assert_eq!(is, time, "{ticks} in {took} ns after {before}");
         }
     }
 

@@ -3,7 +3,9 @@
 //! However much local work there is, a worker looks at what is for all at every 61st tick, as in Go
 //! (L4). 61 ticks are some microseconds in a ping-pong, and 6 ms where polls take 100 us. So a look
 //! counts the ticks since the last one, and reads the clock. The next look comes after as many
-//! ticks as filled 100 us just now: at least five, and at most 61. After a sleep the time counts
+//! ticks as filled 100 us just now: at least five, and at most 61. Ticks that took longer half a
+//! millisecond ago still count, as far as that is not forgotten. Else a hundred tasks that end at
+//! once between polls of 10 us would put off the next look by 600 us. After a sleep the time counts
 //! from its end.
 //!
 //! At the look, too, `runnext` goes to the back of a local queue that waits, if its slice began 50
@@ -36,7 +38,9 @@ use crate::{
         constants::FILLS_TO,
         forks::lends,
         share::Waiting,
-        tick::{Tick, netpoll_is_due, next_slice_is_over, ticks_to_look},
+        tick::{
+            Tick, lending_is_due, netpoll_is_due, next_slice_is_over, ticks_to_look, time_of_tick,
+        },
     },
     queue::Batch,
     sync::atomic::Ordering::Relaxed,
@@ -52,10 +56,14 @@ pub(crate) struct Clocks {
     /// The tick of the last look at the netpoll and others' timers beside local work. One for want
     /// of it does not count.
     pub(super) looked_around: Cell<u64>,
+    /// The tick of the last look for threads that want a permit, and when that was, in nanoseconds.
+    pub(super) looked_to_lend: Cell<(u64, u64)>,
     /// The tick of the next *look for all*; see the module's head.
     pub(super) look: Cell<u64>,
     /// The tick of the last look or the end of the last sleep, and when that was, in nanoseconds.
     pub(super) looked: Cell<(u64, u64)>,
+    /// How long a tick takes, in nanoseconds, as far as the looks tell.
+    pub(super) time_of_tick: Cell<u64>,
     /// The tick at which the slice that is running began: the local queue had its turn, or a sleep
     /// ended. A slice is what a task and those that it wakes into `runnext` have together.
     pub(super) slice_tick: Cell<u64>,
@@ -73,7 +81,10 @@ impl Clocks {
     pub(super) fn looks(&self, tick: Tick, now: u64) {
         let (last, then) = self.looked.replace((tick.0, now));
         let (ticks, took) = (tick.0.saturating_sub(last), now.saturating_sub(then));
-        self.look.set(tick.0 + ticks_to_look(ticks, took));
+        self.time_of_tick
+            .set(time_of_tick(self.time_of_tick.get(), ticks, took));
+        self.look
+            .set(tick.0 + ticks_to_look(self.time_of_tick.get()));
         let slice = self.slice_tick.get();
         if slice >= last {
             // The clock was not read then: as if all these ticks had taken as long. In the step of
@@ -106,13 +117,17 @@ impl Worker {
     }
 
     fn take_for_all(&self, tick: Tick, now: u64) -> Option<Step> {
-        if lends(
-            !self.shared.idle.wanting().is_empty(),
-            self.shared.idle.free(),
-        ) {
-            self.lend_permit();
-            if !self.peer().state.has_permit() {
-                return Some(self.step_without_permit());
+        let (last, then) = self.p.clocks.looked_to_lend.get();
+        if lending_is_due(last, then, tick, now) {
+            self.p.clocks.looked_to_lend.set((tick.0, now));
+            if lends(
+                !self.shared.idle.wanting().is_empty(),
+                self.shared.idle.free(),
+            ) {
+                self.lend_permit();
+                if !self.peer().state.has_permit() {
+                    return Some(self.step_without_permit());
+                }
             }
         }
         if self.scope == Scope::Own {
