@@ -30,8 +30,8 @@ const CAUSES: &[(&str, &[&str], &str)] = &[
         &["smol"],
         "Each busy task spawns its successor, which runs next. The queue has its turn after some \
          150 us (F4). smol has no place for the task that runs next, so its queue has a turn each \
-         time. Two tasks that talk to each other (`ping_pong`, `request_reply`) are fast because \
-         of that place.",
+         time: 0.84 us beside 1.29 here in seven rounds on 2026-11-29. Two tasks that talk to each \
+         other (`ping_pong`, `request_reply`) are fast because of that place.",
     ),
     (
         "echo_1",
