@@ -111,8 +111,8 @@ pub(crate) fn next_slice_is_over(ticks: u64, began: u64, now: u64) -> bool {
 }
 
 /// Whether a worker with local work looks for threads that want its permit, if it last did at the
-/// tick `last`, at the time `then`. A permit that came back at the next short tick would do no
-/// work in between.
+/// tick `last`, at the time `then`. A look after few short ticks does not: two threads would give
+/// one permit to each other and do little in between.
 #[inline]
 pub(crate) fn lending_is_due(last: u64, then: u64, tick: Tick, now: u64) -> bool {
     tick.0.saturating_sub(last) >= GLOBAL_TICK || has_passed(LOOK_PERIOD, then, now)
@@ -165,6 +165,20 @@ mod tests {
         ] {
             let time = time_of_tick(0, ticks, took);
             assert_eq!(ticks_to_look(time), next, "{ticks} in {took} ns");
+        }
+    }
+
+    #[test]
+    fn a_permit_is_lent_after_many_ticks_or_some_time() {
+        let us = 1000;
+        for (ticks, passed, is_due) in [
+            (60, 99 * us, false),
+            (61, 0, true),
+            (5, 100 * us, true),
+            (0, 0, false),
+        ] {
+            let is = lending_is_due(7, 9, Tick(7 + ticks), 9 + passed);
+            assert_eq!(is, is_due, "{ticks} ticks, {passed} ns");
         }
     }
 

@@ -3,8 +3,8 @@
 //! However much local work there is, a worker looks at what is for all at every 61st tick, as in Go
 //! (L4). 61 ticks are some microseconds in a ping-pong, and 6 ms where polls take 100 us. So a look
 //! counts the ticks since the last one, and reads the clock. The next look comes after as many
-//! ticks as filled 100 us just now: at least five, and at most 61. Ticks that took longer half a
-//! millisecond ago still count, as far as that is not forgotten. Else a hundred tasks that end at
+//! ticks as filled 100 us just now: at least five, and at most 61. Ticks before them count as well
+//! if they took longer; that is forgotten in half a millisecond. Else a hundred tasks that end at
 //! once between polls of 10 us would put off the next look by 600 us. After a sleep the time counts
 //! from its end.
 //!
