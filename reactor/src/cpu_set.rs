@@ -88,9 +88,6 @@ impl Mask {
 
     /// Takes the set of a thread; 0 is the calling one. False if the system does not tell.
     fn read(&mut self, thread: libc::pid_t) -> bool {
-        if Facility::Affinity.is_refused() {
-            return false;
-        }
         self.read_by(|words| {
             // SAFETY: the pointer is valid for a write of the size that goes with it. The call
             // knows its set by address and size alone, and a row of words is aligned as one.
@@ -196,7 +193,10 @@ impl ThreadId {
             let thread = self.as_u32().cast_signed();
             let cpu = cpu as usize;
             let mask = &mut before.mask;
-            if !mask.read(thread) || !mask.contains(cpu) || mask.len() == 1 {
+            // Each wake-up would ask in vain. Where only the other call is refused, the number of
+            // CPUs can still be had.
+            let is_refused = Facility::Affinity.is_refused();
+            if is_refused || !mask.read(thread) || !mask.contains(cpu) || mask.len() == 1 {
                 return false;
             }
             mask.flip(cpu);

@@ -63,7 +63,7 @@
 //! | `pidfd.rs` | has a process ended? (`unsafe` code) |
 //! | `signals.rs` | which listeners do the signals of a simulated process have? |
 //! | `refused.rs` | what does the system refuse, and what is lost by that? |
-//! | `unix.rs`, `windows.rs` | what is different between Unix and Windows? (`unsafe` code in `windows/`) |
+//! | `unix.rs`, `windows.rs` | what is different between Unix and Windows? (`unsafe` code in their folders) |
 //!
 //! # Locks
 //!

@@ -6,7 +6,9 @@
 //! again where a try would cost something each time.
 //!
 //! *Invariant*: a refusal is noted only if it is one of the call itself ([`is_refusal`]). "The
-//! thread is gone" and "no descriptor is left" are answers for now, and change nothing here.
+//! thread is gone" and "no descriptor is left" are answers for now, and change nothing here. The
+//! one exception is `timerfd_settime`: a descriptor that cannot be set is of no use, whatever the
+//! error.
 //!
 //! Rejected: to try each call when the runtime is built. It would cost a start some system calls
 //! more, and a filter may come later (a program that locks itself up after its start).

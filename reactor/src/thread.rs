@@ -100,16 +100,24 @@ impl ThreadId {
     }
 }
 
-/// A file of `/proc` could not be opened. Notes it if that is so with all of them: the files of a
-/// thread that is gone are not there either.
+/// A file of `/proc` could not be opened. Notes it if the status of the calling thread cannot be
+/// opened either: the files of a thread that is gone are not there, and a rule of the system may be
+/// about one file alone.
 ///
 /// ```
 /// ws_reactor::note_of_proc(&std::io::ErrorKind::NotFound.into());
 /// ```
 pub fn note_of_proc(error: &io::Error) {
+    #[cfg(target_os = "linux")]
+    let error = &match std::fs::File::open("/proc/thread-self/stat") {
+        Ok(_) => return,
+        Err(all) if all.kind() == error.kind() => all,
+        // No descriptor is left, for example.
+        Err(_) => return,
+    };
     Facility::Proc.note(error);
     #[cfg(target_os = "linux")]
-    if error.kind() == io::ErrorKind::NotFound && !std::path::Path::new("/proc/self").exists() {
+    if error.kind() == io::ErrorKind::NotFound {
         Facility::Proc.note_number(libc::ENOENT);
     }
 }

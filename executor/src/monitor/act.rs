@@ -136,7 +136,7 @@ impl Monitor {
     pub(super) fn look_at_netpoll(&mut self, now: u64) -> bool {
         let shared = &self.shared;
         if !shared.io.netpoll.has_sources()
-            || shared.io.last_look.load(Relaxed) + PACE_SLOW.as_nanos() as u64 > now
+            || now.abs_diff(shared.io.last_look.load(Relaxed)) < PACE_SLOW.as_nanos() as u64
         {
             return false;
         }

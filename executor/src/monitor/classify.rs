@@ -32,7 +32,8 @@ pub(super) struct Seen {
     pub(super) ticks: u64,
     /// It was in a poll at the last look.
     pub(super) polls: bool,
-    /// When it was first seen at these ticks, in nanoseconds of the runtime's clock. 0: never.
+    /// When it was first seen in the poll at these ticks, or between two, in nanoseconds of the
+    /// runtime's clock.
     pub(super) since: u64,
     /// Its thread's CPU time at the last look.
     pub(super) cpu: Option<u64>,
@@ -157,6 +158,8 @@ fn moved_on(
     waits.end(&mut seen.wait);
     let reported = seen.stall.is_reported();
     let was_long = seen.long;
+    // It came back from an announced block without a permit, and has been marked there.
+    let came_back = view.is_stuck() && view.ticks == seen.ticks;
     let cpu = (polls || reported).then(|| ask.cpu_time()).flatten();
     // A thread that has gone has no clock any more.
     let ended = seen.stall.ended(view.now, cpu.or(seen.cpu));
@@ -178,7 +181,7 @@ fn moved_on(
         && ask.others_need_a_permit(false)
         && ask.is_waiting() == Some(true);
     Verdict {
-        computes: Some(false),
+        computes: (!came_back).then_some(false),
         ended,
         long: was_long.then_some(Long::Ends),
         notes: Notes {

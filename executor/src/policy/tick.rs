@@ -79,15 +79,16 @@ pub(crate) fn shared_is_due(taken: u32) -> bool {
     taken >= OWN_MAX
 }
 
-/// Whether `time` has passed since a moment. Moments are in nanoseconds of one clock.
+/// Whether `time` has passed since a moment. Moments are in nanoseconds of one clock. If that went
+/// back by as much, it has: else nothing would be due until the clock has caught up.
 #[inline]
 pub(super) fn has_passed(time: Duration, since: u64, now: u64) -> bool {
-    since + time.as_nanos() as u64 <= now
+    now.abs_diff(since) >= time.as_nanos() as u64
 }
 
 /// How long a tick takes, in nanoseconds, if the last ones took `took`: as long as these did, or as
-/// the ones `before`, if that is longer. These are forgotten in [`LOOK_MEMORY`]: short ticks take
-/// little time, so many of them say less of the next ones than a few long ones.
+/// the ones `before`, if that is longer. In [`LOOK_MEMORY`] two thirds of that are forgotten: short
+/// ticks take little time, so many of them say less of the next ones than a few long ones.
 #[inline]
 pub(crate) fn time_of_tick(before: u64, ticks: u64, took: u64) -> u64 {
     let memory = LOOK_MEMORY.as_nanos() as u64;
@@ -268,6 +269,9 @@ mod tests {
         ] {
             assert!(!is_over(began, began + ns - 1));
             assert!(is_over(began, began + ns));
+            // A clock that went back, by a little or by more.
+            assert!(!is_over(began + ns - 1, began));
+            assert!(is_over(began + ns, began));
         }
         assert!(!next_slice_is_over(2, began, began + 50_000));
     }

@@ -8,7 +8,7 @@
 //! | event | after the first listener |
 //! | --- | --- |
 //! | Ctrl-C, Ctrl-Break | the default action, the end of the process, does not come back |
-//! | close, logoff, shutdown | while there is a listener, the handler does not return: the system ends the process when it does, or after some seconds |
+//! | close, logoff, shutdown | once a listener was told, the handler does not return: the system ends the process when it does, or after some seconds |
 //!
 //! Rejected: a handler for each runtime. The system calls handlers in turn until one has taken the
 //! event, so all but one would miss it.

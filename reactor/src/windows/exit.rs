@@ -3,8 +3,9 @@
 //! # How it works
 //!
 //! A thread pool of the system waits for the handle of the process (`RegisterWaitForSingleObject`),
-//! up to 63 handles a thread. At the end it calls [`ended`], once, which wakes the task. No netpoll
-//! takes part, so a wait also ends while no runtime is there.
+//! up to 63 handles a thread. At the end another thread of the pool calls [`ended`], once, which
+//! wakes the task. So a waker that takes long, or drops another watch, holds up no other wait. No
+//! netpoll takes part, so a wait also ends while no runtime is there.
 //!
 //! # What frees the parts
 //!
@@ -32,8 +33,7 @@ use std::{
 use windows_sys::Win32::{
     Foundation::{HANDLE, INVALID_HANDLE_VALUE},
     System::Threading::{
-        INFINITE, RegisterWaitForSingleObject, UnregisterWaitEx, WT_EXECUTEINWAITTHREAD,
-        WT_EXECUTEONLYONCE,
+        INFINITE, RegisterWaitForSingleObject, UnregisterWaitEx, WT_EXECUTEONLYONCE,
     },
 };
 
@@ -83,7 +83,7 @@ impl ExitWatch {
                 Some(ended),
                 for_callback.cast(),
                 INFINITE,
-                WT_EXECUTEINWAITTHREAD | WT_EXECUTEONLYONCE,
+                WT_EXECUTEONLYONCE,
             )
         };
         if answer == 0 {

@@ -461,6 +461,17 @@ fn a_poll_that_no_look_has_seen_begins_at_the_next_one() {
     }
 }
 
+// The thread marked itself when it came back without a permit.
+#[test]
+fn what_came_back_from_a_block_without_a_permit_stays_marked() {
+    let mut case = Case::new().stuck().with(|case| case.seen.polls = false);
+    assert_eq!(case.verdict().computes, None);
+    let mut case = Case::new().stuck().next_poll();
+    assert_eq!(case.verdict().computes, Some(false), "another poll");
+    let mut case = Case::new().with(|case| case.seen.polls = false);
+    assert_eq!(case.verdict().computes, Some(false), "it has a permit");
+}
+
 // No look falls between the report and the end: the monitor may sleep for good meanwhile.
 #[test]
 fn a_thread_that_ran_before_it_was_blocked_is_blocked_at_the_end() {
