@@ -20,7 +20,8 @@ pub(crate) const SLOW_TICK: u64 = 5;
 /// it, since the slice of `runnext` beside a queue ([`NEXT_SLICE`]) is over at a look.
 pub(crate) const LOOK_PERIOD: Duration = Duration::from_micros(100);
 /// Time after which ticks that took longer count for a third, in the number of ticks to the next
-/// look. Guessed: five looks. 128 tasks that end at once take 15 us, and say nothing of the polls that come after them.
+/// look. Guessed: five looks. 128 tasks that end at once take 15 us, and say nothing of the polls
+/// that come after them.
 pub(crate) const LOOK_MEMORY: Duration = Duration::from_micros(500);
 /// Ticks between two looks at the timers of the own P while there is local work. Guessed: a clock
 /// reading costs about a poll. At such a tick the local queue comes before the fork deque, too.

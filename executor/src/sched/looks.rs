@@ -5,8 +5,8 @@
 //! counts the ticks since the last one, and reads the clock. The next look comes after as many
 //! ticks as filled 100 us just now: at least five, and at most 61. Ticks before them count as well
 //! if they took longer, and less with time: a third after half a millisecond. Else a hundred tasks
-//! that end at once between polls of 10 us would put off the next look by 600 us. After a sleep the time counts
-//! from its end.
+//! that end at once between polls of 10 us would put off the next look by 600 us. After a sleep the
+//! time counts from its end.
 //!
 //! At the look, too, `runnext` goes to the back of a local queue that waits, if its slice began 50
 //! us and three ticks ago (F4): it has the worker for some 150 us, or for eight polls if these take
