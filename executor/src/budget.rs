@@ -138,9 +138,9 @@ fn poll_begins() {
 static AROUND_STEPS: OnceLock<fn(&mut dyn FnMut())> = OnceLock::new();
 
 /// Has each step of a machine (feature `sim`), or all steps of a thread until it rests, run by `f`,
-/// in the whole process: for a package that has a budget of its own, and runs the threads of its runtimes by
-/// [`Builder::host`](crate::runtime::Builder::host). `f` has to call what it is given, once. The
-/// first call counts.
+/// in the whole process: for a package that has a budget of its own, and runs the threads of its
+/// runtimes by [`Builder::host`](crate::runtime::Builder::host). `f` has to call what it is given,
+/// once. The first call counts.
 pub fn around_steps(f: fn(&mut dyn FnMut())) {
     AROUND_STEPS.get_or_init(|| f);
 }
