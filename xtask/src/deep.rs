@@ -50,7 +50,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "emulated",
-        about: "the unit tests on other processors, under qemu",
+        about: "the unit and integration tests on other processors, under qemu",
         run: targets::emulated::step,
     },
     Step {

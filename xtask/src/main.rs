@@ -7,7 +7,7 @@
 //! - `cargo xtask abort` builds a program with `panic = "abort"`, and sees how it ends.
 //! - `cargo xtask api` compares the public API with the text in `docs/api`; `api write` renews it.
 //! - `cargo xtask targets [TRIPLE…]` checks what compiles for other systems and processors, and
-//!   `cargo xtask emulated [ARCHITECTURE…]` runs the unit tests on two of them, under qemu.
+//!   `cargo xtask emulated [ARCHITECTURE…]` runs the tests on two of them, under qemu.
 //! - `cargo xtask mutants [NAME]` sees to it that they bite: each patch in the `mutants/` of a
 //!   package breaks one protocol, and names the model that has to fail.
 //! - `cargo xtask counts` counts the instructions of the hot paths under valgrind, and fails if one

@@ -89,8 +89,6 @@ struct Architecture {
     machine: u8,
     /// In bytes. Systems with AArch64 have pages of 4, 16 or 64 KiB.
     page: &'static str,
-    /// Which programs of tests there are of each package: arguments of cargo.
-    tests: &'static [&'static str],
 }
 
 const ARCHITECTURES: &[Architecture] = &[
@@ -100,7 +98,6 @@ const ARCHITECTURES: &[Architecture] = &[
         library: "libc6-dev-arm64-cross",
         machine: 183,
         page: "16384",
-        tests: &["--lib", "--tests"],
     },
     Architecture {
         name: "riscv64",
@@ -108,9 +105,6 @@ const ARCHITECTURES: &[Architecture] = &[
         library: "libc6-dev-riscv64-cross",
         machine: 243,
         page: "4096",
-        // The integration tests take hours to build and to run there, and show what those of
-        // AArch64 show.
-        tests: &["--lib"],
     },
 ];
 
@@ -165,8 +159,7 @@ impl Architecture {
             let mut command = self.cargo(shop, &runner, "test");
             command
                 .args(["--package", package, "--no-fail-fast"])
-                .args(self.tests)
-                .args(["--", "--test-threads=2"]);
+                .args(["--lib", "--tests", "--", "--test-threads=2"]);
             for (test, _) in unfit() {
                 command.args(["--skip", test]);
             }
