@@ -12,7 +12,10 @@ const ALL_OFFERED: &str = "chili offers thieves three branches, and of those bey
      branch is offered, so that a thief always gets the oldest (J1), which costs a few instructions for each. And where the linker puts a \
      recursion makes up to a third: with the same instructions at different addresses `join_skynet_1w` took from 3.9 to 5.6 ms here, \
      chili 4.4 to 5.1.";
-const NEIGHBOURS: &str = "Each message is small work, and wakes the next in line. On one machine one core did that best (on another, which was idle, two were twice as fast for the same CPU: [decisions/2026-11-29-cost-model.md](decisions/2026-11-29-cost-model.md)): with one worker a number of `go_sieve` \
+const NEIGHBOURS: &str = "Each message is small work, and wakes the next in line. On one machine \
+     one core did that best (on another, which was idle, two were twice as fast for the same \
+     CPU: [decisions/2026-11-29-cost-model.md](decisions/2026-11-29-cost-model.md)): with one \
+     worker a number of `go_sieve` \
      took 137 ns here and 180 on tokio, with two 140 and 148, each for twice the CPU (medians of nine rounds), for what neighbours on two cores \
      hand over goes from cache to cache. A P with more than one task shares them at once (H2), and as a woken task runs next (F4), there \
      is mostly one to be had: in a sieve of 1,500 primes thieves took 1.2 tasks at a time, 2,000 times in 110 ms, on tokio 120 times. To let no \
