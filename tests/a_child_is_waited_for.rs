@@ -1,5 +1,7 @@
 //! A child process is waited for without a thread, in whichever runtime, and is reaped if nobody
-//! waits for it.
+//! waits for it. `tests/windows.rs` has the like for Windows.
+
+#![cfg(unix)]
 
 mod net_support;
 

@@ -5,8 +5,13 @@ mod net_support;
 
 use std::fs as std_fs;
 use std::future::{Future, poll_fn};
-use std::io::{self, ErrorKind, Read, Write};
+#[cfg(unix)]
+use std::io::Read;
+use std::io::{self, ErrorKind, Write};
+#[cfg(unix)]
 use std::os::fd::OwnedFd;
+#[cfg(windows)]
+use std::os::windows::io::OwnedHandle as OwnedFd;
 use std::path::Path;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -17,12 +22,19 @@ use net_support::{Folder, Limit, pattern, poll_once, runtime, with_workers};
 use ws::fs::{self, DirBuilder, File, OpenOptions};
 use ws::io::{AsyncReadExt, AsyncSeek, AsyncSeekExt, AsyncWrite, AsyncWriteExt, SeekFrom};
 
+/// The system's error of a write to a file that was opened for reading.
+#[cfg(unix)]
+const NOT_FOR_WRITING: i32 = libc::EBADF;
+#[cfg(windows)]
+const NOT_FOR_WRITING: i32 = 5; // ERROR_ACCESS_DENIED
+
 /// A file that blocks: an end of a pipe, and the other end.
 fn pipe() -> io::Result<(io::PipeReader, io::PipeWriter)> {
     io::pipe()
 }
 
 /// Fills a pipe, so that the next write to it blocks. Returns how many bytes that took.
+#[cfg(unix)]
 fn fill(pipe: &io::PipeWriter) -> io::Result<usize> {
     let socket = socket2::SockRef::from(pipe);
     socket.set_nonblocking(true)?;
@@ -172,6 +184,7 @@ fn a_file_without_a_position_keeps_what_was_read() {
 }
 
 // Fails if a flush does not wait, or if a write is answered by more than one that is under way.
+#[cfg(unix)]
 #[test]
 fn a_flush_waits_until_the_system_has_the_bytes() {
     with_workers(async || {
@@ -218,7 +231,7 @@ fn the_error_of_a_write_is_told_by_the_next() {
                 }
             }
             let told = file.flush().await.map_err(|error| error.raw_os_error());
-            assert_eq!(told, Err(Some(libc::EBADF)), "step {step}");
+            assert_eq!(told, Err(Some(NOT_FOR_WRITING)), "step {step}");
             file.flush().await?;
         }
         Ok(())
@@ -354,7 +367,10 @@ fn a_folder_is_read_to_its_end() {
     with_workers(async || {
         let folder = Folder::new();
         let path = folder.path("many");
-        DirBuilder::new().mode(0o700).create(&path).await?;
+        let mut builder = DirBuilder::new();
+        #[cfg(unix)]
+        builder.mode(0o700);
+        builder.recursive(true).create(&path).await?;
         for n in 0..100 {
             fs::write(path.join(n.to_string()), [n]).await?;
         }
@@ -393,7 +409,10 @@ fn functions_do_what_those_of_std_do() {
         assert!(!fs::try_exists(at("a/copy")).await?);
         assert_eq!(fs::read(at("a/other")).await?, b"hello");
         fs::hard_link(at("a/file"), at("a/hard")).await?;
+        #[cfg(unix)]
         fs::symlink(at("a/file"), at("a/soft")).await?;
+        #[cfg(windows)]
+        fs::symlink_file(at("a/file"), at("a/soft")).await?;
         assert_eq!(fs::read_link(at("a/soft")).await?, at("a/file"));
         assert!(fs::symlink_metadata(at("a/soft")).await?.is_symlink());
         let real = std_fs::canonicalize(at("a/file"))?;

@@ -3,6 +3,8 @@
 //!
 //! Signals are the process's, so each test here has one of its own.
 
+#![cfg(unix)]
+
 mod net_support;
 
 use std::io;

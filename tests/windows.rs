@@ -1,22 +1,8 @@
 //! What `ws` has on Windows works there: sockets, timers, named pipes, processes, files.
 //!
-//! Six files of `sockets/` are tests of this one, too. The others of this folder need what Unix
-//! alone has. `cargo xtask deep windows` runs this one under Wine; on Unix it is empty.
+//! `cargo xtask deep windows` runs it under Wine, and the others of this folder that are not about
+//! Unix alone. On Unix it is empty.
 #![cfg(windows)]
-
-#[path = "sockets/cancelled_io_loses_nothing.rs"]
-mod cancelled_io_loses_nothing;
-#[path = "sockets/copy_carries_every_byte.rs"]
-mod copy_carries_every_byte;
-mod net_support;
-#[path = "sockets/sockets_serve_any_thread.rs"]
-mod sockets_serve_any_thread;
-#[path = "sockets/tcp_carries_every_byte.rs"]
-mod tcp_carries_every_byte;
-#[path = "sockets/tcp_ends_are_told.rs"]
-mod tcp_ends_are_told;
-#[path = "sockets/udp_datagrams_arrive_whole.rs"]
-mod udp_datagrams_arrive_whole;
 
 use std::{
     io,

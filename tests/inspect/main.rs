@@ -1,7 +1,5 @@
 //! `ws::inspect`, asked by a client in plain std. `tests/browser` looks at it with a browser.
 
-#![cfg(unix)]
-
 #[path = "support/client.rs"]
 mod client;
 mod each_poll_ends_with_its_page;

@@ -1,6 +1,9 @@
 //! `ws::hyper::Server`: the limits of its connections, what has none, and its end. What is seen by
 //! clients of a whole program is in `tests/serve/`.
 
+#[cfg(unix)]
+mod unix;
+
 use std::{
     convert::Infallible,
     future::{self, poll_fn},
@@ -17,15 +20,15 @@ use futures::{
 };
 use hyper::{
     Method, Request, Response, StatusCode,
-    body::{Body, Bytes, Incoming},
+    body::{Body, Incoming},
     client::conn::http2::{self, SendRequest},
     header::{CONNECTION, UPGRADE},
     service::service_fn,
 };
 use ws::{
-    hyper::{Acceptor, Counts, Draining, Executor, Io, Limited, Listener, Server},
+    hyper::{Acceptor, Counts, Draining, Executor, Io, Limited, Server},
     io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpListener, TcpStream, UnixListener, UnixStream},
+    net::{TcpListener, TcpStream},
     task::{JoinError, JoinHandle},
     time::sleep,
 };
@@ -214,27 +217,6 @@ async fn a_client_that_is_gone_is_seen_whatever_it_has_sent() {
         }
     }
     server.end().await;
-}
-
-#[ws::test]
-async fn a_client_that_is_gone_is_seen_on_a_unix_socket() {
-    const NAME: &str = "\0ws-a-server-sees-who-is-gone";
-    let listener = UnixListener::bind(NAME).unwrap();
-    let server = Server::new().ended_time(SHORT);
-    let (counts, (stop, stopped)) = (server.counts(), oneshot::channel::<()>());
-    let serving = ws::spawn(server.serve(listener, service_fn(answer), stopped));
-    let mut client = UnixStream::connect(NAME).await.unwrap();
-    let said = UNREAD[0].replace("/slow", "/never");
-    client.write_all(said.as_bytes()).await.unwrap();
-    while counts.requests_in_flight() == 0 {
-        ws::task::yield_now().await;
-    }
-    drop(client);
-    while counts.connections_open() > 0 {
-        ws::task::yield_now().await;
-    }
-    drop(stop);
-    assert_eq!(serving.await.unwrap().cut_off, 0);
 }
 
 #[ws::test]
@@ -491,75 +473,6 @@ async fn no_connection_outlives_the_future() {
     assert_eq!(again.kind(), io::ErrorKind::ConnectionRefused);
 }
 
-/// A body that fails behind its head.
-#[derive(Default)]
-struct Broken(bool);
-
-impl hyper::body::Body for Broken {
-    type Data = Bytes;
-    type Error = io::Error;
-
-    fn poll_frame(
-        mut self: std::pin::Pin<&mut Self>,
-        _: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Option<io::Result<hyper::body::Frame<Bytes>>>> {
-        self.0 = !self.0;
-        let part = hyper::body::Frame::data(Bytes::from_static(b"part"));
-        let part = if self.0 {
-            Ok(part)
-        } else {
-            Err(io::Error::other("broken"))
-        };
-        std::task::Poll::Ready(Some(part))
-    }
-}
-
-#[ws::test]
-async fn errors_of_ours_are_told_and_those_of_clients_are_not() {
-    const NAME: &str = "\0ws-a-server-tells-errors";
-    let listener = UnixListener::bind(NAME).unwrap();
-    let (told, mut errors) = mpsc::unbounded();
-    let server = Server::new().on_error(move |error| told.unbounded_send(error).unwrap());
-    let broken = service_fn(|request: Request<Incoming>| async move {
-        match request.uri().path() {
-            "/panic" => resume_unwind(Box::new("on purpose")),
-            "/refuse" => Err(io::Error::other("refused")),
-            _ => Ok(Response::new(Broken::default())),
-        }
-    });
-    let (stop, stopped) = oneshot::channel::<()>();
-    let serving = ws::spawn(server.serve(listener, broken, stopped));
-    let mut all = Vec::new();
-    for path in [None, Some("/"), Some("/refuse"), Some("/panic")] {
-        let said = path.map_or("no http at all\r\n\r\n".to_owned(), request);
-        let mut client = UnixStream::connect(NAME).await.unwrap();
-        client.write_all(said.as_bytes()).await.unwrap();
-        all.clear();
-        client.read_to_end(&mut all).await.unwrap();
-    }
-    let client = Io::socket(UnixStream::connect(NAME).await.unwrap());
-    let (mut send, connection) = http2::handshake(Executor, client).await.unwrap();
-    let connection = ws::spawn(connection);
-    for path in ["/", "/refuse"] {
-        let answer = send.send_request(Request::get(path).body(String::new()).unwrap());
-        if let Ok(mut answer) = answer.await {
-            let mut body = Pin::new(answer.body_mut());
-            while let Some(Ok(_)) = poll_fn(|cx| body.as_mut().poll_frame(cx)).await {}
-        }
-    }
-    drop((send, stop));
-    connection.await.unwrap().unwrap();
-    serving.await.unwrap();
-    let mut said = Vec::new();
-    while let Ok(error) = errors.try_recv() {
-        let source = error.source().map(ToString::to_string);
-        said.push(source.unwrap_or_else(|| error.to_string()));
-    }
-    let panic = said.remove(2);
-    assert!(panic.contains("panicked"), "{panic}");
-    assert_eq!(said, ["broken", "refused", "broken", "refused"]);
-}
-
 #[ws::test]
 async fn a_panic_is_told_whatever_the_version() {
     let (told, mut errors) = mpsc::unbounded();
@@ -601,12 +514,4 @@ async fn what_is_done_with_errors_may_panic() {
         ask(&mut server.client().await, "/").await;
     }
     server.end().await;
-}
-
-/// Both kinds of listeners serve, and nothing else has to.
-#[test]
-fn listeners_are_those_of_net() {
-    fn is_listener<L: Listener>() {}
-    is_listener::<TcpListener>();
-    is_listener::<UnixListener>();
 }

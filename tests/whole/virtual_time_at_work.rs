@@ -4,20 +4,22 @@
 //! It was seen to fail when the netpoll is not looked at before the clock jumps, and when a failure
 //! prints nothing. Also when a seed that cannot be printed is a panic.
 
+#[cfg(unix)]
+mod unix;
+
 use crate::net_support;
 
 use std::env;
-use std::io::{self, Write};
+use std::io;
 use std::process::{Command, Output, Stdio};
 use std::rc::Rc;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::channel::mpsc;
 use futures::{SinkExt, StreamExt};
 use net_support::Limit;
-use ws::io::{AsyncReadExt, AsyncWriteExt};
-use ws::net::{TcpListener, TcpStream, UnixStream};
+use ws::io::AsyncReadExt;
+use ws::net::{TcpListener, TcpStream};
 use ws::time::{Instant, interval, sleep, timeout};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -76,36 +78,6 @@ async fn a_producer_and_a_slow_consumer() {
 }
 
 /// What the kernel has ready comes before the next timer.
-#[test]
-fn a_socket_that_is_ready_comes_before_a_timer() {
-    let _limit = Limit::new(1);
-    for seed in 0..20 {
-        let runtime = ws::runtime::Builder::new().paused(true).seed(seed).build();
-        let answer = runtime.unwrap().run(async {
-            let start = Instant::now();
-            let (mut one, mut other) = UnixStream::pair()?;
-            let echo = ws::spawn(async move {
-                let mut byte = [0];
-                for _ in 0..100 {
-                    other.read_exact(&mut byte).await?;
-                    other.write_all(&byte).await?;
-                }
-                io::Result::Ok(())
-            });
-            for n in 0..100 {
-                let mut byte = [n];
-                one.write_all(&byte).await?;
-                timeout(Duration::from_nanos(1), one.read_exact(&mut byte)).await??;
-                assert_eq!(byte, [n]);
-            }
-            echo.await.unwrap()?;
-            assert_eq!(start.elapsed(), Duration::ZERO);
-            io::Result::Ok(())
-        });
-        answer.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
-    }
-}
-
 /// A socket that keeps silent does not hold the clock.
 #[ws::test(paused)]
 async fn a_timeout_beside_a_silent_socket() -> io::Result<()> {
@@ -121,33 +93,6 @@ async fn a_timeout_beside_a_silent_socket() -> io::Result<()> {
     assert_eq!(start.elapsed(), HOUR);
     drop(accepted);
     Ok(())
-}
-
-/// The socket becomes ready when the last thread has looked for work, and before it sleeps.
-#[test]
-fn a_socket_that_is_ready_at_the_last_moment_comes_before_a_timer() {
-    let _limit = Limit::new(1);
-    let far = Arc::new(Mutex::new(None::<std::os::unix::net::UnixStream>));
-    let writes = far.clone();
-    let writes = move || {
-        if let Some(mut far) = writes.lock().unwrap().take() {
-            far.write_all(b"7").unwrap();
-        }
-    };
-    let builder = ws::runtime::Builder::new().paused(true).seed(0);
-    let runtime = builder.on_thread_park(writes).build().unwrap();
-    let answer = runtime.run(async move {
-        let start = Instant::now();
-        let (near, other) = std::os::unix::net::UnixStream::pair()?;
-        let mut near = UnixStream::from_std(near)?;
-        *far.lock().unwrap() = Some(other);
-        let mut byte = [0];
-        timeout(HOUR, near.read_exact(&mut byte)).await??;
-        assert_eq!(byte, *b"7");
-        assert_eq!(start.elapsed(), Duration::ZERO);
-        io::Result::Ok(())
-    });
-    answer.unwrap();
 }
 
 /// The order in which eight tasks run, as a text.

@@ -5,39 +5,32 @@
 //! not fire instead of an output that the budget held back.
 //!
 //! One operation a loop, so that each one that pays nothing is seen. What is ready only a limited
-//! number of times is polled once, with more of it than a budget takes (`ends_its_poll!`).
+//! number of times is polled once, with more of it than a budget takes (`many_operations`).
 //!
 //! It fails when an operation takes no unit, when `budget::charged` takes none, when `poll_share`
 //! lets the first of several futures spend all, when `ws::io::copy` is that of `futures`, when a
 //! macro does not take a unit before it begins, when a `fork` that spawns takes none, and when a
 //! timeout elapses though its future was refused.
 
-#![expect(
-    clippy::async_yields_async,
-    reason = "what is prepared outlives the operation"
-)]
+mod many_operations;
+#[cfg(unix)]
+mod unix;
 
 use crate::net_support;
 
 use std::cell::Cell;
 use std::future::{Future, pending, poll_fn, ready};
 use std::io::{self, IoSliceMut};
-use std::net::Shutdown;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready as ready_or_return};
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
 use net_support::Limit;
-use ws::io::{
-    AsyncFd, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader, Cursor, Direction,
-    Interest,
-};
-use ws::net::unix::SocketAddr;
-use ws::net::{TcpListener, TcpSocket, TcpStream, UdpSocket, UnixDatagram, UnixStream};
+use ws::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader, Cursor};
+use ws::net::{TcpListener, TcpSocket, TcpStream, UdpSocket};
 use ws::runtime::Builder;
-use ws::signal::unix::{SignalKind, signal};
-use ws::task::{JoinHandle, JoinSet, coop};
+use ws::task::{JoinSet, coop};
 use ws::time::timeout;
 
 /// As long as it takes to be in the loop. Nothing is measured by it.
@@ -90,7 +83,7 @@ where
     });
 }
 
-macro_rules! gives_way {
+macro_rules! each_gives_way {
     ($($name:ident: $future:expr;)*) => {$(
         #[test]
         fn $name() {
@@ -98,8 +91,10 @@ macro_rules! gives_way {
         }
     )*};
 }
+#[cfg(unix)]
+use each_gives_way;
 
-gives_way! {
+each_gives_way! {
     copy: drop(ws::io::copy(Endless, &mut Endless).await);
     copy_buf: drop(ws::io::copy_buf(BufReader::new(Endless), &mut Endless).await);
     a_timeout: loop {
@@ -283,123 +278,6 @@ gives_way! {
         let socket = UdpSocket::bind(ANY).await.unwrap();
         while socket.writable().await.is_ok() {}
     };
-    unix_connect_to_nobody: loop {
-        UnixStream::connect("/there/is/no/such/path").await.unwrap_err();
-    };
-    unix_connect_addr_to_nobody: {
-        let addr = SocketAddr::from_pathname("/there/is/no/such/path").unwrap();
-        while UnixStream::connect_addr(&addr).await.is_err() {}
-    };
-    unix_read_at_the_end: {
-        let (mut stream, _) = UnixStream::pair().unwrap();
-        while stream.read(&mut [0]).await.unwrap() == 0 {}
-    };
-    unix_readable_at_the_end: {
-        let (stream, _) = UnixStream::pair().unwrap();
-        while stream.readable().await.is_ok() {}
-    };
-    unix_write_of_nothing: {
-        let (mut stream, _peer) = UnixStream::pair().unwrap();
-        while stream.write(&[]).await.unwrap() == 0 {}
-    };
-    unix_flush: {
-        let (mut stream, _peer) = UnixStream::pair().unwrap();
-        while stream.flush().await.is_ok() {}
-    };
-    unix_close: {
-        let (mut stream, _peer) = UnixStream::pair().unwrap();
-        while stream.close().await.is_ok() {}
-    };
-    unix_datagram_send_to_nobody: {
-        let (socket, _) = UnixDatagram::pair().unwrap();
-        while socket.send(b"x").await.is_err() {}
-    };
-    unix_datagram_poll_send_to_nobody: {
-        let (socket, _) = UnixDatagram::pair().unwrap();
-        while poll_fn(|cx| socket.poll_send(cx, b"x")).await.is_err() {}
-    };
-    unix_datagram_send_to: {
-        let socket = UnixDatagram::unbound().unwrap();
-        while socket.send_to(b"x", "/there/is/no/such/path").await.is_err() {}
-    };
-    unix_datagram_send_to_no_address: {
-        let socket = UnixDatagram::unbound().unwrap();
-        let too_long = "x".repeat(1000);
-        while socket.send_to(b"x", &too_long).await.is_err() {}
-    };
-    unix_datagram_send_to_addr: {
-        let socket = UnixDatagram::unbound().unwrap();
-        let addr = SocketAddr::from_pathname("/there/is/no/such/path").unwrap();
-        while socket.send_to_addr(b"x", &addr).await.is_err() {}
-    };
-    unix_datagram_recv_at_the_end: {
-        let (socket, _peer) = UnixDatagram::pair().unwrap();
-        socket.shutdown(Shutdown::Read).unwrap();
-        while socket.recv(&mut [0]).await.unwrap() == 0 {}
-    };
-    unix_datagram_poll_recv_at_the_end: {
-        let (socket, _peer) = UnixDatagram::pair().unwrap();
-        socket.shutdown(Shutdown::Read).unwrap();
-        while poll_fn(|cx| socket.poll_recv(cx, &mut [0])).await.unwrap() == 0 {}
-    };
-    unix_datagram_recv_from_at_the_end: {
-        let (socket, _peer) = UnixDatagram::pair().unwrap();
-        socket.shutdown(Shutdown::Read).unwrap();
-        while socket.recv_from(&mut [0]).await.unwrap().0 == 0 {}
-    };
-    an_fd_is_ready: {
-        let fd = ended_fd();
-        while fd.ready(Direction::Read).await.is_ok() {}
-    };
-    an_fd_is_polled_for_readiness: {
-        let fd = ended_fd();
-        while poll_fn(|cx| fd.poll_ready(cx, Direction::Read)).await.is_ok() {}
-    };
-    io_of_an_fd: {
-        let fd = ended_fd();
-        while fd.io(Interest::READABLE, || Ok(())).await.is_ok() {}
-    };
-    io_of_an_fd_in_both_directions: {
-        let fd = ended_fd();
-        let both = Interest::READABLE | Interest::WRITABLE;
-        while fd.io(both, || Ok(())).await.is_ok() {}
-    };
-    poll_io_of_an_fd: {
-        let fd = ended_fd();
-        while poll_fn(|cx| fd.poll_io(cx, Interest::READABLE, || Ok(()))).await.is_ok() {}
-    };
-    an_fd_is_read: {
-        let mut fd = ended_fd();
-        while fd.read(&mut [0]).await.unwrap() == 0 {}
-    };
-    an_fd_is_written: {
-        let mut fd = ended_fd();
-        while fd.write(b"x").await.is_err() {}
-    };
-    an_fd_is_flushed: {
-        let mut fd = ended_fd();
-        while fd.flush().await.is_ok() {}
-    };
-    an_fd_is_closed: {
-        let mut fd = ended_fd();
-        while fd.close().await.is_ok() {}
-    };
-    signals: {
-        let kind = SignalKind::user_defined2();
-        let mut signals = signal(kind).unwrap();
-        loop {
-            signal_hook::low_level::raise(kind.as_raw()).unwrap();
-            signals.recv().await.unwrap();
-        }
-    };
-    polled_signals: {
-        let kind = SignalKind::user_defined1();
-        let mut signals = signal(kind).unwrap();
-        loop {
-            signal_hook::low_level::raise(kind.as_raw()).unwrap();
-            poll_fn(|cx| signals.poll_recv(cx)).await.unwrap();
-        }
-    };
     poll_proceed: loop {
         poll_fn(|cx| coop::poll_proceed(cx).map(|unit| unit.made_progress())).await;
     };
@@ -414,9 +292,6 @@ gives_way! {
 ws::task_local! { static NUMBER: u32; }
 
 const ANY: &str = "127.0.0.1:0";
-
-/// More than a budget takes.
-const MANY: usize = 200;
 
 /// Ticks that were due for an hour.
 fn ticks() -> ws::time::Interval {
@@ -437,145 +312,6 @@ async fn ended_tcp() -> TcpStream {
 async fn udp_to_itself() -> UdpSocket {
     let socket = UdpSocket::bind(ANY).await.unwrap();
     socket.connect(socket.local_addr().unwrap()).await.unwrap();
-    socket
-}
-
-/// A descriptor that is at its end, for reading and for writing.
-fn ended_fd() -> AsyncFd<std::os::unix::net::UnixStream> {
-    let (here, _) = std::os::unix::net::UnixStream::pair().unwrap();
-    here.set_nonblocking(true).unwrap();
-    AsyncFd::new(here).unwrap()
-}
-
-/// A future that is ready after `MANY` operations, each of which is ready at once, is not ready in
-/// one poll.
-fn ends_its_poll<P, F>(prepare: fn() -> P)
-where
-    P: Future<Output = F>,
-    F: Future<Output = ()>,
-{
-    let _limit = Limit::new(1);
-    let runtime = Builder::new().workers(1).sysmon(false).build().unwrap();
-    runtime.block_on(async {
-        let mut many = Box::pin(prepare().await);
-        // In a poll of its own, with a whole budget.
-        ws::task::yield_now().await;
-        let polled = poll_fn(|cx| Poll::Ready(many.as_mut().poll(cx))).await;
-        assert!(polled.is_pending(), "it pays nothing");
-        many.await;
-    });
-}
-
-macro_rules! ends_its_poll {
-    ($($name:ident: { $($prepare:tt)* } then $future:expr;)*) => {$(
-        #[test]
-        fn $name() {
-            ends_its_poll(|| async {
-                $($prepare)*
-                async move { $future }
-            });
-        }
-    )*};
-}
-
-async fn ended(handles: Vec<JoinHandle<()>>) -> Vec<JoinHandle<()>> {
-    while !handles.iter().all(JoinHandle::is_finished) {
-        ws::task::yield_now().await;
-    }
-    handles
-}
-
-fn many<T>(f: impl FnMut(usize) -> T) -> Vec<T> {
-    (0..MANY).map(f).collect()
-}
-
-ends_its_poll! {
-    tasks_that_have_ended: {
-        let handles = ended(many(|_| ws::spawn(async {}))).await;
-    } then for handle in handles {
-        handle.await.unwrap();
-    };
-    tasks_that_have_ended_and_are_aborted_on_drop: {
-        let handles = ended(many(|_| ws::spawn(async {}))).await;
-    } then for handle in handles {
-        handle.abort_on_drop().await.unwrap();
-    };
-    blocking_calls_that_have_ended: {
-        let handles = ended(many(|_| ws::spawn_blocking(|| ()))).await;
-    } then for handle in handles {
-        handle.await.unwrap();
-    };
-    a_set_of_tasks_that_have_ended: {
-        let mut set = JoinSet::new();
-        for handle in ended(many(|_| ws::spawn(async {}))).await {
-            set.insert(handle);
-        }
-    } then while set.join_next().await.is_some() {};
-    tcp_accept: {
-        let (listener, _clients) = tcp_clients().await;
-    } then for _ in 0..MANY {
-        listener.accept().await.unwrap();
-    };
-    tcp_poll_accept: {
-        let (listener, _clients) = tcp_clients().await;
-    } then for _ in 0..MANY {
-        poll_fn(|cx| listener.poll_accept(cx)).await.unwrap();
-    };
-    tcp_incoming: {
-        let (listener, _clients) = tcp_clients().await;
-    } then {
-        let mut incoming = listener.incoming();
-        for _ in 0..MANY {
-            incoming.next().await.unwrap().unwrap();
-        }
-    };
-    tcp_connect: {
-        let (listener, _clients) = tcp_clients().await;
-        let addr = listener.local_addr().unwrap();
-    } then {
-        for _ in 0..MANY {
-            TcpStream::connect(addr).await.unwrap();
-        }
-        drop(listener);
-    };
-    udp_recv: {
-        let socket = udp_with_datagrams().await;
-    } then for _ in 0..MANY {
-        socket.recv(&mut [0]).await.unwrap();
-    };
-    udp_poll_recv: {
-        let socket = udp_with_datagrams().await;
-    } then for _ in 0..MANY {
-        poll_fn(|cx| socket.poll_recv(cx, &mut [0])).await.unwrap();
-    };
-    udp_recv_from: {
-        let socket = udp_with_datagrams().await;
-    } then for _ in 0..MANY {
-        socket.recv_from(&mut [0]).await.unwrap();
-    };
-    udp_poll_recv_from: {
-        let socket = udp_with_datagrams().await;
-    } then for _ in 0..MANY {
-        poll_fn(|cx| socket.poll_recv_from(cx, &mut [0])).await.unwrap();
-    };
-}
-
-/// A listener with connections that nobody has accepted.
-async fn tcp_clients() -> (TcpListener, Vec<std::net::TcpStream>) {
-    let socket = TcpSocket::new_v4().unwrap();
-    socket.bind(ANY.parse().unwrap()).unwrap();
-    let listener = socket.listen(1024).unwrap();
-    let addr = listener.local_addr().unwrap();
-    let clients = many(|_| std::net::TcpStream::connect(addr).unwrap());
-    (listener, clients)
-}
-
-async fn udp_with_datagrams() -> UdpSocket {
-    let socket = udp_to_itself().await;
-    for _ in 0..MANY {
-        socket.send(b"x").await.unwrap();
-    }
-    socket.readable().await.unwrap();
     socket
 }
 
