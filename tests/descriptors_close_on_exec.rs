@@ -101,7 +101,7 @@ async fn scenario(
 }
 
 #[test]
-fn with_1_2_and_8_workers() {
+fn no_child_inherits_a_descriptor() {
     for workers in WORKERS {
         let _limit = Limit::new(workers);
         let folder = Folder::new();

@@ -3,9 +3,9 @@
 //! | step of `cargo xtask deep` | shows |
 //! | --- | --- |
 //! | `targets`, also `cargo xtask targets [TRIPLE…]` | that the crates compile for each of [`TARGETS`], without a warning of clippy's |
-//! | `emulated`, also `cargo xtask emulated [ARCHITECTURE…]` | that the unit and integration tests and two examples pass under qemu (`emulated.rs`) |
+//! | `emulated`, also `cargo xtask emulated [ARCHITECTURE…]` | that the unit and integration tests and the examples pass under qemu (`emulated.rs`) |
 //! | `musl` | that a static binary of the example `serve` answers (`musl.rs`) |
-//! | `windows` | that the tests and an example pass under Wine (`windows.rs`) |
+//! | `windows` | that the tests and the examples pass under Wine (`windows.rs`) |
 //! | `oldest` | that the crates need nothing newer than the promised Rust (`oldest.rs`) |
 //!
 //! Debian's compiler comes with the source of std, so cargo builds std for a target before it
@@ -17,6 +17,7 @@
 
 mod debian;
 pub(crate) mod emulated;
+mod examples;
 pub(crate) mod musl;
 pub(crate) mod oldest;
 pub(crate) mod windows;

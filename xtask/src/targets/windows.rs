@@ -1,4 +1,4 @@
-//! Windows: the tests and an example under Wine.
+//! Windows: the tests and the examples under Wine.
 //!
 //! Debian's MinGW links, and Debian's Wine runs the programs. Wine has sockets (`\Device\Afd`),
 //! named pipes, processes and consoles of its own, which stand on those of Linux.
@@ -14,9 +14,14 @@
 //! - Clocks and speed.
 //! - What is in [`UNFIT`], with the reasons.
 
-use std::{fs, path::PathBuf, process::Command, time::Duration};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
 
-use super::debian;
+use super::{debian, examples::Place};
 use crate::{
     Failure,
     deep::{Outcome, shop::Shop},
@@ -55,7 +60,18 @@ const TESTS: &[&[&str]] = &[
         "--test=memory_goes_with_its_task",
         "--test=misuse_panics_at_the_callers_line",
     ],
-    &["--package=ws-runtime", "--test=windows"],
+    // The others are empty, or about Unix alone.
+    &[
+        "--package=ws-runtime",
+        "--lib",
+        "--test=files_keep_their_order",
+        "--test=inspect",
+        "--test=outside_a_runtime_panics_at_the_callers_line",
+        "--test=sockets",
+        "--test=standard_streams_carry_every_byte",
+        "--test=whole",
+        "--test=windows",
+    ],
 ];
 
 /// Tests that are left out, by the reason.
@@ -108,7 +124,19 @@ pub(crate) fn step(shop: &Shop) -> Outcome {
     let needs = [(GCC, "gcc-mingw-w64-x86-64"), (WINE, "wine64")];
     debian::install(shop, &needs)?;
     let prefix = prefix(shop)?;
-    hello(shop, &prefix)?;
+    let examples = Place {
+        shop,
+        label: "windows".to_owned(),
+        cargo: &|verb| cargo(shop, verb, &prefix),
+        program: &|name| {
+            let program = debian::built(shop, TRIPLE).join("examples").join(name);
+            let mut command = Command::new(WINE);
+            command.arg(program.with_extension("exe"));
+            wine(&mut command, &prefix);
+            command
+        },
+    };
+    let runs = examples.check()?;
     let mut counted = Vec::new();
     for (number, arguments) in TESTS.iter().enumerate() {
         let mut command = cargo(shop, "test", &prefix);
@@ -121,7 +149,7 @@ pub(crate) fn step(shop: &Shop) -> Outcome {
         counted.push(format!("{}: {tests}", arguments[0]));
     }
     Ok(format!(
-        "hello, {}, {}",
+        "{runs} runs of examples, {}, {}",
         counted.join(", "),
         debian::version()?
     ))
@@ -139,8 +167,8 @@ fn prefix(shop: &Shop) -> Result<PathBuf, Failure> {
     command.arg("-ladvapi32");
     shop.run("windows-random", LIMIT, command)?.success()?;
     let mut command = Command::new(WINE);
-    command.arg("wineboot").env("WINEPREFIX", &prefix);
-    command.env("WINEDEBUG", "-all");
+    command.arg("wineboot");
+    wine(&mut command, &prefix);
     shop.run("windows-boot", LIMIT, command)?.success()?;
     let there = prefix.join("drive_c/windows/system32/bcryptprimitives.dll");
     // A newer Wine has its own.
@@ -150,23 +178,16 @@ fn prefix(shop: &Shop) -> Result<PathBuf, Failure> {
     Ok(prefix)
 }
 
-fn hello(shop: &Shop, prefix: &PathBuf) -> Result<(), Failure> {
-    let mut command = cargo(shop, "run", prefix);
-    command.args(["--package", "ws-runtime", "--example", "hello"]);
-    let log = shop.run("windows-hello", LIMIT, command)?;
-    log.success()?;
-    if log.text.contains("hello from a task") {
-        return Ok(());
-    }
-    Err(format!("hello said something else; see {}", log.path()))
+/// Wine with its own folder, and without its own log.
+fn wine(command: &mut Command, prefix: &Path) {
+    command.env("WINEPREFIX", prefix).env("WINEDEBUG", "-all");
 }
 
-fn cargo(shop: &Shop, verb: &str, prefix: &PathBuf) -> Command {
+fn cargo(shop: &Shop, verb: &str, prefix: &Path) -> Command {
     let mut command = debian::cargo(shop, verb);
+    wine(&mut command, prefix);
     command
         .env(VARIABLE, WINE)
-        .env("WINEPREFIX", prefix)
-        .env("WINEDEBUG", "-all")
         .env("CARGO_PROFILE_DEV_DEBUG", "0")
         .env("WS_TEST_SCALE", "10")
         .env("WS_TEST_PATIENCE", "20")
