@@ -6,9 +6,11 @@
 )]
 
 use std::{
+    cell::Cell,
     fs::File,
     io::{self, Read},
     os::unix::thread::JoinHandleExt,
+    sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
     thread::JoinHandle,
 };
 
@@ -18,10 +20,46 @@ use crate::refused::Facility;
 /// name of 63 (`proc_task_name` in linux/fs/proc/array.c), come before it.
 const STATE_WITHIN: usize = 128;
 
+/// How many forks lie between this process and the one that has first asked for a number.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+thread_local! {
+    /// The number of this thread, and the forks at that time. A thread has no number 0.
+    static NUMBER: Cell<(u32, u32)> = const { Cell::new((0, 0)) };
+}
+
+/// Each call of a foreign thread into a runtime asks for the number, so the system is asked once.
+/// The thread that is left in the child after a `fork` has a new number.
+#[inline]
 pub(super) fn current() -> u32 {
+    let (number, forks) = NUMBER.get();
+    if number != 0 && forks == FORKS.load(Relaxed) {
+        return number;
+    }
+    ask()
+}
+
+#[cold]
+fn ask() -> u32 {
+    /// Runs in the child, on the thread that is left.
+    extern "C" fn forked() {
+        FORKS.fetch_add(1, Relaxed);
+    }
+    static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
+    // Two threads may both register it: a fork then counts twice. A lock instead could be held by a
+    // thread that the child does not have.
+    if !IS_REGISTERED.load(Relaxed) {
+        // SAFETY: the function may be called at any time: it changes one atomic.
+        let result = unsafe { libc::pthread_atfork(None, None, Some(forked)) };
+        IS_REGISTERED.store(result == 0, Relaxed);
+    }
     // SAFETY: the call has no arguments and cannot fail.
-    let id = unsafe { libc::gettid() };
-    id.cast_unsigned()
+    let number = unsafe { libc::gettid() }.cast_unsigned();
+    // Without memory for the function nothing is kept.
+    if IS_REGISTERED.load(Relaxed) {
+        NUMBER.set((number, FORKS.load(Relaxed)));
+    }
+    number
 }
 
 pub(super) fn cpu_time_ns(thread: u32) -> Option<u64> {
@@ -68,4 +106,45 @@ pub(super) fn try_join(handle: JoinHandle<()>) -> Result<(), JoinHandle<()>> {
     // It is joined: the handle must not detach it.
     let _ = handle.into_pthread_t();
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The number that the system has for this thread, whatever is kept.
+    fn by_the_system() -> u32 {
+        // SAFETY: the call has no arguments and cannot fail.
+        unsafe { libc::gettid() }.cast_unsigned()
+    }
+
+    #[test]
+    fn each_thread_has_its_own_number() {
+        for _ in 0..2 {
+            assert_eq!(current(), by_the_system());
+        }
+        let other = std::thread::spawn(|| (current(), by_the_system()));
+        let (kept, told) = other.join().unwrap();
+        assert_eq!(kept, told);
+        assert_ne!(kept, current());
+    }
+
+    // Fails if the number is kept whatever happens.
+    #[test]
+    fn the_child_of_a_fork_has_a_number_of_its_own() {
+        let before = current();
+        // SAFETY: the child makes system calls alone, and ends without the destructors of others.
+        let child = unsafe { libc::fork() };
+        assert!(child >= 0, "{}", io::Error::last_os_error());
+        if child == 0 {
+            let is_new = current() == by_the_system() && current() != before;
+            // SAFETY: it ends the child.
+            unsafe { libc::_exit(if is_new { 7 } else { 1 }) };
+        }
+        let mut status = 0;
+        // SAFETY: the child is this process's, and nobody else waits for it.
+        let ended = unsafe { libc::waitpid(child, &raw mut status, 0) };
+        assert_eq!((ended, libc::WEXITSTATUS(status)), (child, 7));
+        assert_eq!(current(), before);
+    }
 }
