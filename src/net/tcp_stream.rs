@@ -16,6 +16,7 @@ use ws_reactor::{Interest, STREAM_INTEREST};
 
 use super::tcp_socket::Keepalive;
 use crate::delegate::{std_socket, stream_socket};
+use crate::os::LINGER_SECONDS_MAX;
 use ws_net::addr::{self, ToSocketAddrs};
 use ws_net::connect::{connect_tcp, tcp_socket};
 use ws_net::current::in_runtime;
@@ -252,7 +253,8 @@ impl TcpStream {
     ///
     /// With `None` the system goes on sending in the background. With a time of zero it drops the
     /// data and resets the connection. With any other, the drop of the socket *blocks its thread*.
-    /// The system counts whole seconds, so a part of one counts as one.
+    /// The system counts whole seconds, so a part of one counts as one. On Windows it counts up to
+    /// 65,535, and a longer time counts as that.
     ///
     /// # Errors
     ///
@@ -262,7 +264,7 @@ impl TcpStream {
         let seconds = |linger: Duration| {
             let more = u64::from(linger.subsec_nanos() > 0);
             let whole = linger.as_secs().saturating_add(more);
-            Duration::from_secs(whole.min(i32::MAX as u64))
+            Duration::from_secs(whole.min(LINGER_SECONDS_MAX))
         };
         SockRef::from(self).set_linger(linger.map(seconds))
     }

@@ -75,3 +75,6 @@ pub(crate) fn read_exact_at(
 ) -> std::io::Result<()> {
     std::os::unix::fs::FileExt::read_exact_at(file, piece, offset)
 }
+
+/// The most seconds of `SO_LINGER`. The field is an `int`.
+pub(crate) const LINGER_SECONDS_MAX: u64 = i32::MAX as u64;

@@ -87,3 +87,6 @@ pub(crate) fn read_exact_at(
     }
     Ok(())
 }
+
+/// The most seconds of `SO_LINGER`. The field is 16 bits wide, and socket2 cuts off the others.
+pub(crate) const LINGER_SECONDS_MAX: u64 = u16::MAX as u64;

@@ -27,7 +27,7 @@ const ENDING: &[(&str, &[&str], &str)] = &[
     ("priorities", &[], "health checks, 99 %"),
     ("incidents", &["forgets"], "\"inbox\""),
     ("incidents", &["ring"], "\"writer\""),
-    ("incidents", &["leak"], "live_tasks 501"),
+    ("incidents", &["leak"], "live_tasks 500"),
 ];
 const SERVERS: [&str; 2] = ["echo", "chat"];
 /// For each of them, with its build.
