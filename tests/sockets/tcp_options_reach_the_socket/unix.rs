@@ -1,4 +1,4 @@
-//! What Windows does not have, or does not tell.
+//! What Windows does not have, or Wine does not tell.
 
 use std::io;
 #[cfg(target_os = "linux")]
@@ -13,11 +13,17 @@ use crate::net_support::with_workers;
 #[cfg(target_os = "linux")]
 use crate::net_support::{Folder, tcp_pair};
 
-/// Whether the system has these times, in seconds, for the probes of a connection.
-pub(super) fn is_kept_alive(client: &TcpStream, idle: u64, interval: u64) -> io::Result<()> {
+/// Whether the system has these numbers for the probes of a connection, the times in seconds.
+pub(super) fn is_kept_alive(
+    client: &TcpStream,
+    idle: u64,
+    interval: u64,
+    retries: u32,
+) -> io::Result<()> {
     let socket = SockRef::from(client);
     assert_eq!(socket.tcp_keepalive_time()?.as_secs(), idle);
     assert_eq!(socket.tcp_keepalive_interval()?.as_secs(), interval);
+    assert_eq!(socket.tcp_keepalive_retries()?, retries);
     Ok(())
 }
 
