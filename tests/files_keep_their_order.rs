@@ -429,10 +429,13 @@ fn functions_do_what_those_of_std_do() {
             fs::remove_file(at("a/soft")).await?;
         }
         assert_eq!(fs::canonicalize(at("a/b/../file")).await?, real);
-        let mut permissions = fs::metadata(at("a/file")).await?.permissions();
+        let before = fs::metadata(at("a/file")).await?.permissions();
+        let mut permissions = before.clone();
         permissions.set_readonly(true);
         fs::set_permissions(at("a/file"), permissions).await?;
         assert!(std_fs::metadata(at("a/file"))?.permissions().readonly());
+        // Otherwise Windows would not remove it.
+        fs::set_permissions(at("a/file"), before).await?;
         fs::remove_file(at("a/other")).await?;
         fs::remove_dir(at("a/b")).await?;
         assert_eq!(fs::read_to_string(at("a/hard")).await?, "hello");

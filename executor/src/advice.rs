@@ -25,7 +25,7 @@ pub(crate) fn advice(refused: &str, error: &io::Error) -> Option<&'static str> {
     match (refused, error.kind()) {
         _ if error.raw_os_error() == Some(EMFILE) => Some(
             "raise the limit of descriptors (`ulimit -n`, RLIMIT_NOFILE) or close some: a runtime \
-             needs four for itself, and one for each socket",
+             needs four or five for itself, and one for each socket",
         ),
         _ if error.raw_os_error() == Some(ENFILE) => {
             Some("the system has no descriptor left; on Linux see `fs.file-max`")

@@ -243,6 +243,23 @@ fn a_panic_beside_a_snapshot_that_cannot_be_written() {
     });
 }
 
+/// Nothing runs, so there is nothing to tell, even if the threads have no time to end.
+#[test]
+fn nothing_is_left_of_idle_runtimes() {
+    let parent = |child| {
+        let (_, lines) = ends_well(child);
+        assert_eq!(lines, [""; 0]);
+    };
+    with_child("nothing_is_left_of_idle_runtimes", parent, || {
+        for _ in 0..50 {
+            let builder = Builder::new().workers(2).shutdown_grace(Duration::ZERO);
+            let runtime = builder.build().unwrap();
+            runtime.block_on(runtime.spawn(async {})).unwrap();
+        }
+        String::new()
+    });
+}
+
 /// A call that does not return before its runtime gives up.
 #[test]
 fn what_is_left_at_the_end() {

@@ -48,7 +48,7 @@ use select::Order;
 ///
 /// | argument | meaning | default |
 /// | --- | --- | --- |
-/// | `workers = N` | how many tasks run at a time, an integer literal of at least 1 | the runtime's: the cores that the process may use, or `WS_WORKERS` |
+/// | `workers = N` | how many threads run tasks at a time, an integer literal of at least 1 | the runtime's: the cores that the process may use, or `WS_WORKERS` |
 /// | `crate = path` | where the runtime's crate is found, as a path or a string | `::ws` |
 ///
 /// ```

@@ -142,7 +142,8 @@ impl Mask {
 }
 
 /// How many CPUs the calling thread may run on, if the system tells: also if it has more than
-/// 1,024, which `std::thread::available_parallelism` does not count.
+/// 1,024, which `std::thread::available_parallelism` does not count. If Linux refuses the question
+/// (seccomp), it is how many CPUs are online.
 ///
 /// ```
 /// if let Some(cpus) = ws_reactor::allowed_cpus() {
@@ -153,10 +154,18 @@ impl Mask {
 pub fn allowed_cpus() -> Option<usize> {
     #[cfg(target_os = "linux")]
     {
-        Some(Mask::of(0)?.len()).filter(|&cpus| cpus > 0)
+        let cpus = Mask::of(0).map_or_else(online_cpus, |mask| mask.len());
+        Some(cpus).filter(|&cpus| cpus > 0)
     }
     #[cfg(not(target_os = "linux"))]
     None
+}
+
+#[cfg(target_os = "linux")]
+fn online_cpus() -> usize {
+    // SAFETY: a number goes in, and an error is -1.
+    let cpus = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
+    usize::try_from(cpus).unwrap_or(0)
 }
 
 impl std::fmt::Debug for CpuSet {

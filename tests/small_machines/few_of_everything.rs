@@ -10,7 +10,7 @@ use ws::runtime::{Builder, StallKind};
 
 use crate::{
     net_support::skipped,
-    support::{before_start, child, work},
+    support::{before_start, child, seccomp, work},
 };
 
 /// Sets a limit of this process, for what it starts as well.
@@ -89,13 +89,13 @@ fn in_64_mib_it_works() {
 struct Group(PathBuf);
 
 impl Group {
-    /// A fifth of a CPU. None if groups cannot be made here.
-    fn with_a_fifth_of_a_cpu() -> Option<Self> {
-        let name = format!("ws-test-{}", std::process::id());
+    /// So many microseconds of each tenth of a second. None if groups cannot be made here.
+    fn with_quota(microseconds: u32) -> Option<Self> {
+        let name = format!("ws-test-{}-{microseconds}", std::process::id());
         let path = PathBuf::from("/sys/fs/cgroup/cpu").join(name);
         fs::create_dir(&path).ok()?;
         let group = Self(path);
-        fs::write(group.0.join("cpu.cfs_quota_us"), "20000").ok()?;
+        fs::write(group.0.join("cpu.cfs_quota_us"), microseconds.to_string()).ok()?;
         Some(group)
     }
 }
@@ -112,17 +112,51 @@ impl Drop for Group {
 fn a_fifth_of_a_cpu_is_one_worker() {
     const TEST: &str = "few_of_everything::a_fifth_of_a_cpu_is_one_worker";
     if let Some(group) = child::order() {
-        // The group is seen by all that is read from here on, and not by the loader.
-        fs::write(PathBuf::from(group).join("cgroup.procs"), "0").expect("it may join the group");
+        join_group(group);
         return work_with_default_workers();
     }
-    let Some(group) = Group::with_a_fifth_of_a_cpu() else {
-        skipped("a cgroup with a quota: this user may not make one, or they are of version 2");
+    let Some(said) = in_a_group(TEST, 20_000) else {
         return;
     };
-    let said = child::run(TEST, &group.0.to_string_lossy(), |_| ());
-    assert!(said.failed.is_empty(), "{said:?}");
     assert!(said.went_well("workers 1"), "{said:?}");
+}
+
+/// The group is seen by all that is read from here on, and not by the loader.
+fn join_group(group: String) {
+    fs::write(PathBuf::from(group).join("cgroup.procs"), "0").expect("it may join the group");
+}
+
+/// Runs a test in a child that is told of a group with that quota. None: it is skipped.
+fn in_a_group(test: &str, microseconds: u32) -> Option<child::Said> {
+    let Some(group) = Group::with_quota(microseconds) else {
+        skipped("a cgroup with a quota: this user may not make one, or they are of version 2");
+        return None;
+    };
+    let said = child::run(test, &group.0.to_string_lossy(), |_| ());
+    assert!(said.failed.is_empty(), "{said:?}");
+    Some(said)
+}
+
+/// Also where the system does not tell which CPUs there are. Fails if std counts then: it rounds
+/// down.
+#[test]
+fn a_quota_holds_without_a_mask() {
+    const TEST: &str = "few_of_everything::a_quota_holds_without_a_mask";
+    if let Some(group) = child::order() {
+        join_group(group);
+        let calls = [libc::SYS_sched_getaffinity];
+        seccomp::refuse(&calls, libc::EPERM).expect("a filter can be set");
+        return work_with_default_workers();
+    }
+    // SAFETY: a number goes in, and an error is -1.
+    if unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) } < 2 {
+        skipped("a quota of one and a half CPUs: this machine has one CPU");
+        return;
+    }
+    let Some(said) = in_a_group(TEST, 150_000) else {
+        return;
+    };
+    assert!(said.went_well("workers 2"), "{said:?}");
 }
 
 /// With each limit of descriptors there is a runtime that works, or an error that names the limit.

@@ -39,7 +39,7 @@ const RECORDER_MAX: usize = 1 << 30;
 ///
 /// | knob | default | a reason to change it |
 /// | --- | --- | --- |
-/// | [`workers`](Self::workers) | CPUs of the process, by affinity and cgroup quota (rounded up, at least 1); `WS_WORKERS` overrides | to leave cores to others |
+/// | [`workers`](Self::workers) | CPUs of the thread that builds it, by affinity and cgroup quota (rounded up, at least 1); `WS_WORKERS` overrides | to leave cores to others |
 /// | [`max_threads`](Self::max_threads) | twice `workers`, and 512 more | many blocking calls at once, or few allowed |
 /// | [`thread_name`](Self::thread_name) | `ws-worker` | to tell runtimes apart |
 /// | [`stack_size`](Self::stack_size) | std's (2 MiB) | deep recursion, or thousands of blocked threads |
@@ -141,13 +141,18 @@ impl Builder {
     }
 
     /// How many threads may run tasks at the same time, 1 to 1024.
+    ///
+    /// A thread whose task blocks, or computes for longer than a slice of 10 ms, is not counted any
+    /// more while others wait: another thread takes its turn. So with tasks that compute for long,
+    /// more threads compute at once, and the system shares the CPUs among them.
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = Some(workers);
         self
     }
 
-    /// How many threads the runtime may have, those that block included, and the monitor's not;
-    /// more than `workers`, and at most 32768.
+    /// How many threads the runtime may have, those that block included; more than `workers`, and
+    /// at most 32768. The monitor's is not counted, nor are the few for signals, snapshots, reports
+    /// of stalls and the end of the runtime, which are started when they are needed.
     ///
     /// Twice `workers` of them are kept for tasks, so at most `max_threads - 2 * workers` closures
     /// of [`spawn_blocking`](crate::spawn_blocking) run at a time, and always one. By default that
@@ -325,7 +330,7 @@ impl Builder {
     ///
     /// By default they are events of `tracing`: warnings and errors. Where no subscriber listens on
     /// the thread that reports, they are lines on stderr, which begin with `ws:`. A runtime writes
-    /// one line a second at most, and the next line tells how many were left out. A stderr that
+    /// one line a second of each kind at most, and the next line tells how many were left out. A stderr that
     /// takes nothing does no harm. One exception is a file at its limit of size (`RLIMIT_FSIZE`):
     /// the system ends a process that writes there, by the signal SIGXFSZ, unless the program
     /// ignores that.

@@ -215,7 +215,7 @@ impl Shared {
             ended = self.wait_for_the_end(left(grace));
         }
         if !ended || (joins == Joins::Yes && !self.join_threads(left(grace))) {
-            self.report_left();
+            self.report_left(grace);
         }
     }
 
@@ -275,7 +275,7 @@ impl Shared {
                     self.shut_down_resources();
                 }
                 if !self.wait_for_the_end(|| left().filter(|left| !left.is_zero())) {
-                    self.report_left();
+                    self.report_left(grace);
                 }
             }
             None => {
@@ -349,7 +349,13 @@ impl Shared {
         }
     }
 
-    fn report_left(&self) {
+    fn report_left(&self, grace: Duration) {
+        let tasks = self.live_tasks();
+        let threads = self.threads.counts.lock().count;
+        // Without a grace the threads of an idle runtime end a little later, and nothing ran.
+        if tasks == 0 && (threads == 0 || grace.is_zero()) {
+            return;
+        }
         let running: Vec<_> = self
             .peers()
             .map(|peer| peer.progress.running.load(Relaxed))
@@ -369,8 +375,6 @@ impl Shared {
                 }
             });
         }
-        let tasks = self.live_tasks();
-        let threads = self.threads.counts.lock().count;
         let event = || {
             tracing::warn!(
                 tasks,
