@@ -330,10 +330,10 @@ impl Builder {
     ///
     /// By default they are events of `tracing`: warnings and errors. Where no subscriber listens on
     /// the thread that reports, they are lines on stderr, which begin with `ws:`. A runtime writes
-    /// one line a second of each kind at most, and the next line tells how many were left out. A stderr that
-    /// takes nothing does no harm. One exception is a file at its limit of size (`RLIMIT_FSIZE`):
-    /// the system ends a process that writes there, by the signal SIGXFSZ, unless the program
-    /// ignores that.
+    /// one line a second of each kind at most, and the next line tells how many were left out. A
+    /// stderr that takes nothing does no harm. One exception is a file at its limit of size
+    /// (`RLIMIT_FSIZE`): the system ends a process that writes there, by the signal SIGXFSZ, unless
+    /// the program ignores that.
     ///
     /// A panic of a task is also shown by the panic hook, which prints the message and the place by
     /// default. The report adds which task it was, and where that was spawned:
