@@ -5,8 +5,13 @@
 
 mod net_support;
 
+#[cfg(target_os = "linux")]
+use std::fs;
 use std::io::{self, Write};
+#[cfg(target_os = "linux")]
+use std::path::PathBuf;
 use std::process::{ChildStdin, Command, Stdio};
+use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -103,6 +108,12 @@ fn state(id: u32) -> Option<char> {
     stat.rsplit(')').next()?.trim_start().chars().next()
 }
 
+/// Whether it has ended, reaped or not.
+#[cfg(target_os = "linux")]
+fn has_ended(id: u32) -> bool {
+    state(id).is_none_or(|state| state == 'Z')
+}
+
 #[cfg(target_os = "linux")]
 fn until(mut f: impl FnMut() -> bool) {
     while !f() {
@@ -137,11 +148,120 @@ fn an_orphan_of_a_runtime_that_has_ended_is_reaped_by_the_next_child() {
     drop(first);
     drop(stdin);
     // The children of the other tests may have reaped it already.
-    until(|| state(id).is_none_or(|state| state == 'Z'));
+    until(|| has_ended(id));
     runtime(1).block_on(async {
         // The waker that was woken by the end of the first runtime may still be under way.
         while state(id).is_some() {
             assert!(sh("exit 0").unwrap().wait().await.unwrap().success());
         }
     });
+}
+
+// Fails if the child that is dropped after the end of its runtime is forgotten.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_child_that_is_dropped_after_its_runtime_is_reaped_by_the_next() {
+    let _limit = Limit::new(1);
+    let (child, stdin) = runtime(1).block_on(async { cat().unwrap() });
+    let id = child.get_ref().id();
+    // Its runtime has ended.
+    drop(child);
+    drop(stdin);
+    until(|| has_ended(id));
+    runtime(1).block_on(async {
+        while state(id).is_some() {
+            assert!(sh("exit 0").unwrap().wait().await.unwrap().success());
+        }
+    });
+}
+
+// Fails if the drop of a child does not reap those before it. Each test reaps what is left, so this
+// one has a process of its own.
+#[cfg(target_os = "linux")]
+#[test]
+fn programs_that_only_drop_children_reap_them() {
+    const ALONE: &str = "WS_TEST_ALONE";
+    let _limit = Limit::new(1);
+    if std::env::var_os(ALONE).is_none() {
+        let test = "programs_that_only_drop_children_reap_them";
+        let mut alone = Command::new(std::env::current_exe().unwrap());
+        let alone = alone.args([test, "--exact"]).env(ALONE, "1").output();
+        let said = alone.unwrap();
+        assert!(said.status.success(), "{said:?}");
+        return;
+    }
+    let ((first, stdin), (second, _stdin)) =
+        runtime(1).block_on(async { (cat().unwrap(), cat().unwrap()) });
+    // Their runtime has ended.
+    let id = first.get_ref().id();
+    drop(first);
+    drop(stdin);
+    until(|| has_ended(id));
+    drop(second);
+    assert_eq!(state(id), None);
+}
+
+// Fails if a drop leaves the child's ends of pipes open.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_child_that_is_dropped_reads_the_end_of_its_input() {
+    with_workers(async || {
+        let child = Command::new("cat")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()?;
+        let child = Child::new(child)?;
+        let id = child.get_ref().id();
+        drop(child);
+        ws::spawn_blocking(move || until(|| state(id).is_none())).await?;
+        Ok(())
+    });
+}
+
+#[test]
+fn its_status_is_told_without_a_runtime() {
+    let _limit = Limit::new(1);
+    let mut child = runtime(1).block_on(async { sh("exit 7").unwrap() });
+    // Its runtime has ended, and it may still run.
+    let mut cx = Context::from_waker(Waker::noop());
+    let status = loop {
+        match child.poll_wait(&mut cx) {
+            Poll::Ready(Ok(status)) => break status,
+            Poll::Ready(Err(error)) => assert_eq!(error.kind(), io::ErrorKind::Other),
+            Poll::Pending => unreachable!("there is no runtime to wait in"),
+        }
+    };
+    assert_eq!(status.code(), Some(7));
+}
+
+/// The descriptor of this process that tells of the end of a process.
+#[cfg(target_os = "linux")]
+fn pidfd_of(id: u32) -> Option<PathBuf> {
+    let pid = format!("Pid:\t{id}\n");
+    let infos = fs::read_dir("/proc/self/fdinfo").unwrap();
+    let mut infos = infos.map(|info| info.unwrap().path());
+    infos.find(|info| fs::read_to_string(info).is_ok_and(|text| text.contains(&pid)))
+}
+
+// Fails if the descriptor of a child that has ended is kept as long as its value.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_child_that_has_ended_has_no_descriptor() {
+    let _limit = Limit::new(1);
+    for is_awaited in [true, false] {
+        runtime(1).block_on(async {
+            let (mut child, stdin) = cat().unwrap();
+            let Some(info) = pidfd_of(child.get_ref().id()) else {
+                return net_support::skipped("descriptors of processes: the system has none");
+            };
+            drop(stdin);
+            if is_awaited {
+                child.wait().await.unwrap();
+            } else {
+                until(|| child.try_wait().unwrap().is_some());
+            }
+            // A child of another test may have the number for a while.
+            until(|| !fs::read_to_string(&info).is_ok_and(|text| text.contains("Pid:\t-1\n")));
+        });
+    }
 }
