@@ -71,6 +71,12 @@ mod tests {
         let no_thread = shown(THREAD, io::ErrorKind::WouldBlock.into());
         assert!(no_thread.contains(": raise the limit of threads (`ulimit -u`"));
         assert!(no_thread.contains("`pids.max`"));
+        let no_memory = shown(THREAD, io::ErrorKind::OutOfMemory.into());
+        assert!(no_memory.contains("make stacks smaller"), "{no_memory}");
+        for refused in [NETPOLL, THREAD] {
+            let no_file = shown(refused, io::Error::from_raw_os_error(ENFILE));
+            assert!(no_file.contains("see `fs.file-max`"), "{no_file}");
+        }
         for refused in [NETPOLL, THREAD, "a socket"] {
             let no_descriptor = shown(refused, io::Error::from_raw_os_error(EMFILE));
             assert!(no_descriptor.contains("(os error 24): raise the limit of descriptors"));

@@ -180,7 +180,7 @@ impl Placed {
 mod tests {
     use super::*;
 
-    /// A folder as Linux has it, with these files.
+    /// A folder as Linux has it, with these files, and the list of the nodes that are online.
     fn planted(name: &str, lists: &[(&str, &str)]) -> Nodes {
         let folder = std::env::temp_dir().join(format!("ws-nodes-{name}-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
@@ -189,6 +189,12 @@ mod tests {
             fs::create_dir_all(&node).unwrap();
             fs::write(node.join("cpulist"), cpus).unwrap();
         }
+        let last = lists.iter().filter(|(node, _)| node.starts_with("node"));
+        let online = match last.count() {
+            0 | 1 => "0\n".to_owned(),
+            more => format!("0-{}\n", more - 1),
+        };
+        fs::write(folder.join("online"), online).unwrap();
         let nodes = Nodes::read(&folder);
         fs::remove_dir_all(&folder).unwrap();
         nodes

@@ -181,13 +181,7 @@ impl Alarm {
             return None;
         }
         let until = self.sleep_until.load(Ordering::Relaxed);
-        (until != NEVER).then(|| {
-            let left = Duration::from_nanos(until.saturating_sub(self.ns(Instant::now())));
-            // Not every system's poll rounds up.
-            let steps = left.as_nanos().div_ceil(TIMEOUT_STEP_NS.into());
-            let ns = steps.saturating_mul(TIMEOUT_STEP_NS.into());
-            Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
-        })
+        (until != NEVER).then(|| in_steps(until.saturating_sub(self.ns(Instant::now()))))
     }
 
     /// The wait is over.
@@ -220,6 +214,13 @@ impl Alarm {
         let ns = u64::try_from(since.as_nanos()).unwrap_or(NEVER);
         ns.clamp(AWAKE + 1, NEVER - 1)
     }
+}
+
+/// So many nanoseconds, rounded up to what the system's wait counts in: not every system's poll
+/// rounds up, and a wait that ends too early is followed by others until the deadline has come.
+fn in_steps(ns: u64) -> Duration {
+    let steps = ns.div_ceil(TIMEOUT_STEP_NS);
+    Duration::from_nanos(steps.saturating_mul(TIMEOUT_STEP_NS))
 }
 
 #[cfg(all(test, not(ws_loom)))]
@@ -276,5 +277,16 @@ mod tests {
         alarm.rang();
         alarm.aim(Some(at(hour + 7))).unwrap();
         assert_eq!(set(&alarm), (hour + 7, hour + 7));
+    }
+
+    #[test]
+    fn a_timeout_is_no_earlier_than_its_deadline() {
+        for (steps, more, rounded) in [(0, 0, 0), (0, 1, 1), (7, 0, 7), (7, 1, 8)] {
+            let ns = steps * TIMEOUT_STEP_NS + more.min(TIMEOUT_STEP_NS - 1);
+            let rounded = if TIMEOUT_STEP_NS == 1 { steps } else { rounded };
+            let expected = Duration::from_nanos(rounded * TIMEOUT_STEP_NS);
+            assert_eq!(in_steps(ns), expected, "{steps} steps and {more} ns");
+        }
+        assert!(in_steps(u64::MAX) >= Duration::from_secs(1 << 34));
     }
 }

@@ -19,3 +19,4 @@ mod net_support;
 mod a_sandbox_refuses_calls;
 mod few_of_everything;
 mod support;
+mod what_is_refused_is_noted;

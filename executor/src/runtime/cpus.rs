@@ -155,6 +155,15 @@ mod tests {
         fs::write(root.join("outer/cpu.max"), "250000 100000\n").unwrap();
         assert_eq!(group_quota("0::/outer/inner", &root), Some(Some(3)));
         assert_eq!(group_quota("4:memory:/outer/inner", &root), None);
+        // All groups above count, and a name may have a colon.
+        let deep = root.join("outer/inner/a/cri:b");
+        fs::create_dir_all(&deep).unwrap();
+        fs::write(deep.join("cpu.max"), "max 100000\n").unwrap();
+        let of_the_outermost = group_quota("0::/outer/inner/a/cri:b", &root);
+        assert_eq!(of_the_outermost, Some(Some(3)));
+        fs::write(deep.join("cpu.max"), "150000 100000\n").unwrap();
+        let of_its_own = group_quota("0::/outer/inner/a/cri:b", &root);
+        assert_eq!(of_its_own, Some(Some(2)));
 
         let older = root.join("cpu,cpuacct/job");
         fs::create_dir_all(&older).unwrap();
@@ -164,6 +173,12 @@ mod tests {
         assert_eq!(group_quota("4:cpu,cpuacct:/job", &root), None);
         fs::write(older.join("cpu.cfs_period_us"), "100000\n").unwrap();
         assert_eq!(group_quota("4:cpu,cpuacct:/job", &root), Some(Some(2)));
+        // The line names the controllers in another order than the folder.
+        let alone = root.join("cpu/job");
+        fs::create_dir_all(&alone).unwrap();
+        fs::write(alone.join("cpu.cfs_quota_us"), "250000\n").unwrap();
+        fs::write(alone.join("cpu.cfs_period_us"), "100000\n").unwrap();
+        assert_eq!(group_quota("4:cpuacct,cpu:/job", &root), Some(Some(3)));
         fs::remove_dir_all(root).unwrap();
     }
 }

@@ -116,6 +116,29 @@ mod tests {
         assert_eq!(cpus(), before);
     }
 
+    // Fails if a waker on another CPU takes the sleeper's.
+    #[test]
+    fn a_waker_elsewhere_leaves_the_sleepers_cpus() {
+        let before = cpus();
+        let affinity = Affinity::new();
+        let elsewhere = before.iter().find(|&&cpu| Some(cpu) != current_cpu());
+        let Some(&elsewhere) = elsewhere else {
+            // One CPU is all that this process may use.
+            return;
+        };
+        // The system may move this thread there in between, so that it is right to take it off;
+        // hardly ten times.
+        let is_left_alone = (0..10).any(|_| {
+            affinity.0.lock().state = State::Asleep(elsewhere);
+            affinity.keep_off_this_cpu(ThreadId::current());
+            let is_left_alone = affinity.0.lock().state == State::Asleep(elsewhere);
+            affinity.wake_up();
+            is_left_alone
+        });
+        assert!(is_left_alone);
+        assert_eq!(cpus(), before);
+    }
+
     #[test]
     fn who_is_woken_is_kept_off_its_wakers_cpu_until_it_wakes_up() {
         let before = cpus();

@@ -110,6 +110,8 @@ pub(super) fn try_join(handle: JoinHandle<()>) -> Result<(), JoinHandle<()>> {
 
 #[cfg(test)]
 mod tests {
+    use std::{io::Write, os::fd::AsRawFd};
+
     use super::*;
 
     /// The number that the system has for this thread, whatever is kept.
@@ -146,5 +148,52 @@ mod tests {
         let ended = unsafe { libc::waitpid(child, &raw mut status, 0) };
         assert_eq!((ended, libc::WEXITSTATUS(status)), (child, 7));
         assert_eq!(current(), before);
+    }
+
+    // A thread whose child has its memory, as after `vfork`, waits where no signal reaches it: in the
+    // state D, as one that waits for a disk. Fails if only the state S counts as waiting.
+    #[test]
+    fn a_thread_waits_also_where_no_signal_reaches_it() {
+        let (tell, told) = std::sync::mpsc::channel();
+        let (reader, writer) = io::pipe().unwrap();
+        let thread = std::thread::spawn(move || {
+            let reads = reader.as_raw_fd();
+            tell.send(current()).unwrap();
+            // SAFETY: the child has a copy of the memory, and makes system calls alone. This thread
+            // goes on when it has ended.
+            let child = unsafe {
+                libc::syscall(
+                    libc::SYS_clone,
+                    libc::CLONE_VFORK | libc::SIGCHLD,
+                    0,
+                    0,
+                    0,
+                    0,
+                )
+            };
+            if child == 0 {
+                let mut byte = 0_u8;
+                // SAFETY: the pointer is valid for a write of one byte; and the second call ends the
+                // child.
+                unsafe {
+                    libc::read(reads, (&raw mut byte).cast(), 1);
+                    libc::_exit(0);
+                }
+            }
+            assert!(child > 0, "{}", io::Error::last_os_error());
+            let child = libc::pid_t::try_from(child).unwrap();
+            // SAFETY: the child is this process's, and nobody else waits for it. A null pointer
+            // takes no status.
+            let ended = unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
+            assert_eq!(ended, child);
+        });
+        let number = told.recv().unwrap();
+        let stat = || std::fs::read_to_string(format!("/proc/self/task/{number}/stat")).unwrap();
+        while !stat().contains(") D ") {
+            std::thread::yield_now();
+        }
+        assert_eq!(is_waiting(number), Some(true));
+        (&writer).write_all(b"x").unwrap();
+        thread.join().unwrap();
     }
 }

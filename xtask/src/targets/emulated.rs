@@ -60,7 +60,11 @@ const UNFIT: &[(&str, &[&str])] = &[
     ),
     (
         "qemu does not hand a filter of system calls (seccomp) on to the system",
-        &["a_sandbox_refuses_calls"],
+        &[
+            "a_quota_holds_without_a_mask",
+            "a_sandbox_refuses_calls",
+            "what_is_refused_is_noted",
+        ],
     ),
     (
         "it did not end within four minutes on a loaded machine, and why was not found out",

@@ -520,3 +520,40 @@ fn a_shared_branch_takes_no_permit_from_who_computes() {
     peer.progress.running.store(0, Relaxed);
     end(runtime, [owner, other]);
 }
+
+/// Longer than a slice and a short wait together.
+const BACK: Duration = Duration::from_secs(60);
+
+impl Beside {
+    /// The system's clock goes back in the middle of a poll, and the monitor looks.
+    fn goes_back_in_a_poll(blocks: bool) -> Self {
+        let mut beside = Self::new();
+        let clock = beside.poller.env().time.clock();
+        clock.advance(2 * BACK);
+        beside.begins();
+        beside.blocks(blocks);
+        let clock = beside.poller.env().time.clock();
+        clock.set(clock.now_ns() - BACK.as_nanos() as u64);
+        assert!(beside.keeps_it(Duration::ZERO));
+        beside
+    }
+}
+
+// Fails if the spans of a poll do not begin anew: the permit is kept until the clock has caught up.
+#[test]
+fn a_clock_that_goes_back_lengthens_no_slice() {
+    let mut beside = Beside::goes_back_in_a_poll(false);
+    let slice = (0..20).position(|_| !beside.keeps_it(Duration::from_millis(2)));
+    assert!(slice.is_some(), "it had its slice");
+    beside.comes_back();
+    beside.end();
+}
+
+#[test]
+fn a_clock_that_goes_back_lengthens_no_short_wait() {
+    let mut beside = Beside::goes_back_in_a_poll(true);
+    assert!(beside.keeps_it(SHORT_WAIT - Duration::from_nanos(1)));
+    assert!(!beside.keeps_it(Duration::from_nanos(1)), "it is over");
+    beside.comes_back();
+    beside.end();
+}

@@ -3,6 +3,9 @@
 //! It fails if a search takes the victims in one order for all, if those of other nodes are left
 //! out, or if a P whose thread woke up again is still passed by.
 
+#[cfg(target_os = "linux")]
+use ws_reactor::{CpuSet, ThreadId, current_cpu};
+
 use super::{
     order::{runs, spawned},
     *,
@@ -68,4 +71,50 @@ fn a_thread_that_woke_up_is_a_victim_and_one_that_sleeps_is_passed_by() {
     let ids = spawned(victim, 2);
     assert_eq!(runs(thief), ids[0]);
     end(runtime, workers);
+}
+
+/// Keeps the calling thread off all CPUs of this remainder, if it may use others.
+#[cfg(target_os = "linux")]
+fn only_others(remainder: u32) -> Vec<CpuSet> {
+    let mut sets = Vec::new();
+    for cpu in (remainder..1024).step_by(2) {
+        let mut set = CpuSet::default();
+        if ThreadId::current().keep_off(cpu, &mut set) {
+            sets.push(set);
+        }
+    }
+    sets
+}
+
+// Fails if no thread of the system's is noted, or only where it began.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_thread_that_wakes_up_on_another_node_is_noted_there() {
+    // Neighbours are on two nodes.
+    let nodes = Nodes::of_cpus((0..1024).map(|cpu| (cpu % 2) as u8).collect());
+    let builder = Builder::new().workers(1).stall_threshold(None);
+    let runtime = builder.nodes(nodes).build().unwrap();
+    let handle = runtime.handle().clone();
+    let moves = runtime.spawn(async move {
+        for wanted in [0, 1, 0] {
+            let sets = only_others(1 - wanted);
+            let cpu = current_cpu().expect("Linux tells");
+            if cpu % 2 != wanted {
+                // This process may use CPUs of one node alone.
+                return;
+            }
+            let placed = &handle.shared().processors.placed;
+            let mut is_noted = false;
+            for _ in 0..100 {
+                crate::time::sleep(Duration::from_millis(1)).await;
+                let on: Vec<_> = (0..4).filter_map(|index| placed.node_of(index)).collect();
+                is_noted |= on.contains(&(wanted as usize));
+            }
+            for set in sets.iter().rev() {
+                set.restore(ThreadId::current());
+            }
+            assert!(is_noted, "node {wanted}");
+        }
+    });
+    runtime.block_on(moves).unwrap();
 }
