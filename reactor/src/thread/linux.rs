@@ -150,8 +150,8 @@ mod tests {
         assert_eq!(current(), before);
     }
 
-    // A thread whose child has its memory, as after `vfork`, waits where no signal reaches it: in the
-    // state D, as one that waits for a disk. Fails if only the state S counts as waiting.
+    // A thread whose child has its memory, as after `vfork`, waits where no signal reaches it: in
+    // the state D, as one that waits for a disk. Fails if only the state S counts as waiting.
     #[test]
     fn a_thread_waits_also_where_no_signal_reaches_it() {
         let (tell, told) = std::sync::mpsc::channel();
@@ -173,8 +173,8 @@ mod tests {
             };
             if child == 0 {
                 let mut byte = 0_u8;
-                // SAFETY: the pointer is valid for a write of one byte; and the second call ends the
-                // child.
+                // SAFETY: the pointer is valid for a write of one byte, and the second call ends
+                // the child.
                 unsafe {
                     libc::read(reads, (&raw mut byte).cast(), 1);
                     libc::_exit(0);
