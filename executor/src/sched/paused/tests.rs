@@ -18,10 +18,14 @@ use super::*;
 use crate::{
     block_on::nested::wait_alone,
     context,
-    permit::sleep::Look,
+    permit::sleep::{Look, Sleeper},
     queue::CAPACITY,
     runtime::{Builder, Runtime},
-    sched::{find::tests::thread, shutdown::tests::end, worker::Scope},
+    sched::{
+        find::tests::thread,
+        shutdown::tests::end,
+        worker::{Scope, Step, Worker},
+    },
     spawn, spawn_local,
 };
 
