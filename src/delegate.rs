@@ -315,6 +315,7 @@ macro_rules! listening_socket {
             fn accept_now(&self) -> std::io::Result<($std_stream, $addr)> {
                 let (stream, peer) = self.fd.get_ref().accept()?;
                 stream.set_nonblocking(true)?;
+                crate::os::keep_from_children(&stream)?;
                 Ok((stream, peer))
             }
 

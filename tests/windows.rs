@@ -4,6 +4,8 @@
 //! Unix alone. On Unix it is empty.
 #![cfg(windows)]
 
+mod net_support;
+
 use std::{
     io,
     net::Shutdown,
@@ -11,6 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use net_support::Limit;
 use ws::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{
@@ -244,4 +247,63 @@ async fn files_and_blocking_code_have_their_threads() {
     ws::fs::remove_file(&path).await.unwrap();
     let name = ws::spawn_blocking(|| std::thread::current().name().is_some());
     assert!(name.await.unwrap());
+}
+
+/// Ends at once when its input does, and has what its parent lets it have.
+fn waits_for_input() -> std::process::Child {
+    let mut child = Command::new("cmd");
+    let child = child.args(["/c", "set /p line="]).stdin(Stdio::piped());
+    child.stdout(Stdio::null()).spawn().unwrap()
+}
+
+// Fails if a child has what was accepted: its peer would read the end when the child ends.
+#[ws::test]
+async fn a_child_keeps_no_connection_open() {
+    let _limit = Limit::new(1);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut client = TcpStream::connect(address).await.unwrap();
+    let (accepted, _) = listener.accept().await.unwrap();
+    let mut child = waits_for_input();
+    drop(accepted);
+    let read = client.read(&mut [0]).await;
+    assert!(child.try_wait().unwrap().is_none(), "the child lives on");
+    assert_eq!(read.unwrap(), 0);
+    drop(child.stdin.take());
+    child.wait().unwrap();
+}
+
+// Fails if nobody looks at the netpoll when no source is left: mio keeps a pipe until it has heard of
+// what the drop has cancelled.
+#[test]
+fn the_last_pipe_is_closed_by_its_drop() {
+    let _limit = Limit::new(1);
+    for (round, workers) in [1, 2, 8].into_iter().cycle().take(90).enumerate() {
+        let runtime = ws::runtime::Builder::new()
+            .workers(workers)
+            .build()
+            .unwrap();
+        let name = name(&format!("last-{round}"));
+        let opened = name.clone();
+        let (server, mut client) = runtime.block_on(async move {
+            let server = ServerOptions::new().create(&name).unwrap();
+            // A client of std: it is no source of the runtime.
+            let client = std::fs::File::options()
+                .read(true)
+                .write(true)
+                .open(&opened);
+            server.connect().await.unwrap();
+            (server, client.unwrap())
+        });
+        let blocks = runtime.spawn(async move {
+            drop(server);
+            // Mostly the end is seen by a thread that is in a wait already. This one would not be.
+            let netpoll = ws_executor::netpoll::current().unwrap();
+            assert!(netpoll.has_sources(), "nobody would look");
+            // It is closed while this task holds up its thread.
+            let end = io::Read::read(&mut client, &mut [0]);
+            assert!(matches!(end, Ok(0) | Err(_)), "{end:?}");
+        });
+        runtime.block_on(blocks).unwrap();
+    }
 }

@@ -103,8 +103,8 @@ impl Child {
     ///
     /// # Errors
     ///
-    /// What the system says, and an error of kind `Other` if the runtime was shut down. The child
-    /// runs on.
+    /// What the system says, and on Unix an error of kind `Other` if the runtime was shut down. The
+    /// child runs on.
     ///
     /// # Panics
     ///
@@ -152,8 +152,8 @@ impl Child {
     ///
     /// # Errors
     ///
-    /// What the system says, and an error of kind `Other` if the runtime was shut down, unless this
-    /// is polled in another one.
+    /// What the system says, and on Unix an error of kind `Other` if the runtime was shut down,
+    /// unless this is polled in another one. On Windows no runtime is needed to wait.
     ///
     /// # Cancel safety
     ///

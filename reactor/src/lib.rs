@@ -135,7 +135,8 @@ pub use mio::unix::{SourceFd, pipe};
 pub use os::pipe_of_sockets as pipe;
 #[cfg(windows)]
 pub use os::{
-    ConsoleEvent, ConsoleListener, ExitWatch, NamedPipe, PipeEnd, PipeInfo, PipeServer, open_client,
+    ConsoleEvent, ConsoleListener, ExitWatch, NamedPipe, PipeEnd, PipeInfo, PipeServer,
+    keep_from_children, open_client,
 };
 
 pub use netpoll::{Netpoll, Poller, WaitResult};

@@ -319,6 +319,14 @@ impl Netpoll {
         }
     }
 
+    /// A look makes sense from now on, whether there is a source or not: mio keeps a named pipe open
+    /// until it has heard of all its operations, also of those that the drop of the pipe has
+    /// cancelled.
+    #[cfg(windows)]
+    pub fn expects_completions(&self) {
+        self.table.expects_completions();
+    }
+
     /// Returns whether any source is registered, so that a look makes sense.
     pub fn has_sources(&self) -> bool {
         self.table.has_sources()

@@ -57,6 +57,9 @@ pub(crate) struct Table {
     /// The number of entries, for callers that only want to know whether there are any. Written
     /// under the lock.
     len: AtomicUsize,
+    /// A look makes sense without an entry as well.
+    #[cfg(windows)]
+    expects_completions: crate::sync::atomic::AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -79,7 +82,16 @@ impl Table {
     pub(crate) fn has_sources(&self) -> bool {
         // Relaxed: an answer about a moment that is over. A thread that has just registered a
         // source and waits for it is on the way to look at the netpoll anyway.
-        self.len.load(Ordering::Relaxed) != 0
+        let len = self.len.load(Ordering::Relaxed);
+        #[cfg(windows)]
+        let len = len + usize::from(self.expects_completions.load(Ordering::Relaxed));
+        len != 0
+    }
+
+    /// See [`Netpoll::expects_completions`](crate::Netpoll::expects_completions).
+    #[cfg(windows)]
+    pub(crate) fn expects_completions(&self) {
+        self.expects_completions.store(true, Ordering::Relaxed);
     }
 
     /// Makes a new entry with a token of its own.

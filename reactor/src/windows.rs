@@ -25,6 +25,7 @@ pub use self::{
     console::{ConsoleEvent, ConsoleListener},
     exit::ExitWatch,
     pipe::{PipeEnd, PipeInfo, PipeServer, open_client},
+    socket::keep_from_children,
 };
 
 /// A named pipe of mio's, for [`Registration::new`](crate::Registration::new).

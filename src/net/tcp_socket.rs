@@ -10,7 +10,7 @@ use socket2::{Domain, Socket, TcpKeepalive};
 
 use super::tcp_listener::TcpListener;
 use super::tcp_stream::TcpStream;
-use crate::os::descriptor_of_socket2;
+use crate::os::{self, descriptor_of_socket2};
 use ws_net::connect::{connect_tcp, tcp_socket};
 use ws_net::current::{self, in_runtime};
 
@@ -133,7 +133,8 @@ impl TcpSocket {
     }
 
     /// Lets an address be bound that an earlier connection still holds (`SO_REUSEADDR`). Listeners
-    /// want this; [`TcpListener::bind`] sets it.
+    /// want this on Unix, where [`TcpListener::bind`] sets it. On Windows it takes the address of
+    /// another process, and no listener needs it.
     ///
     /// # Errors
     ///
@@ -249,7 +250,9 @@ descriptor_of_socket2!(TcpSocket);
 
 /// When and how often the system asks an idle peer whether it is still there.
 ///
-/// What is not set stays as the system has it: on Linux, after two hours, nine times, 75 s apart.
+/// What is not set stays as the system has it: on Linux, after two hours, nine times, 75 s apart. On
+/// Windows, `idle` and `interval` are set together, and one that is not set is two hours or a second
+/// then, which is what Windows has by default.
 ///
 /// OpenBSD has `interval` and `retries` for all sockets at once. A socket that is given one of them
 /// there answers with [`io::ErrorKind::Unsupported`].
@@ -295,11 +298,24 @@ impl Keepalive {
         let Some(keepalive) = keepalive else {
             return socket.set_keepalive(false);
         };
+        if *keepalive == Self::default() {
+            return socket.set_keepalive(true);
+        }
+        let keepalive = keepalive.completed();
         let mut params = TcpKeepalive::new();
         if let Some(idle) = keepalive.idle {
             params = params.with_time(idle);
         }
         socket.set_tcp_keepalive(&keepalive.questions(params)?)
+    }
+
+    /// With both times, if the system takes both or none.
+    fn completed(&self) -> Self {
+        Self {
+            idle: self.idle.or(os::KEEPALIVE_IDLE),
+            interval: self.interval.or(os::KEEPALIVE_INTERVAL),
+            retries: self.retries,
+        }
     }
 
     /// Adds how far apart the questions are, and how many there are. These are the systems where
@@ -346,5 +362,28 @@ impl Keepalive {
             "this system sets the interval and the retries of keepalive for all sockets at once: \
              leave out both",
         ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Fails on Windows if a time that is not set is handed on as zero.
+    #[test]
+    fn a_keepalive_with_one_time_has_the_systems_other() {
+        let seconds = Duration::from_secs;
+        let interval = Keepalive::new().interval(seconds(30)).completed();
+        let idle = Keepalive::new().idle(seconds(30)).completed();
+        if cfg!(windows) {
+            let both = Keepalive::new().idle(seconds(7200));
+            assert_eq!(interval, both.interval(seconds(30)));
+            assert_eq!(
+                idle,
+                Keepalive::new().idle(seconds(30)).interval(seconds(1))
+            );
+        } else {
+            assert_eq!((interval.idle, idle.interval), (None, None));
+        }
     }
 }

@@ -16,8 +16,9 @@ use ws_net::current::in_runtime;
 
 /// A UDP socket.
 ///
-/// Every method takes it by reference, so that one task may receive while others send. What is
-/// longer than the buffer that receives it is cut off.
+/// Every method takes it by reference, so that one task may receive while others send. A datagram
+/// that is longer than the buffer that receives it is cut off. On Windows it is an error
+/// (`WSAEMSGSIZE`, 10040), and the datagram is gone after a receive.
 ///
 /// # Examples
 ///

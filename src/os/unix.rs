@@ -1,5 +1,7 @@
 //! Sockets are descriptors. `windows.rs` is the counterpart.
 
+use std::{io, time::Duration};
+
 /// Whether a listener says `SO_REUSEADDR`, so that a server can be started again at once.
 pub(crate) const LISTENERS_REUSE_ADDRESSES: bool = true;
 
@@ -78,3 +80,12 @@ pub(crate) fn read_exact_at(
 
 /// The most seconds of `SO_LINGER`. The field is an `int`.
 pub(crate) const LINGER_SECONDS_MAX: u64 = i32::MAX as u64;
+
+/// What stands for a time of a keepalive that is not set, if the system takes both or none.
+pub(crate) const KEEPALIVE_IDLE: Option<Duration> = None;
+pub(crate) const KEEPALIVE_INTERVAL: Option<Duration> = None;
+
+/// Keeps an accepted socket from the programs that this one starts. std has done it.
+pub(crate) fn keep_from_children<T>(_: &T) -> io::Result<()> {
+    Ok(())
+}

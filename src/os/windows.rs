@@ -1,5 +1,10 @@
 //! Sockets are sockets. `unix.rs` is the counterpart.
 
+use std::time::Duration;
+
+/// std does not do it for what `accept` returns.
+pub(crate) use ws_reactor::keep_from_children;
+
 /// Whether a listener says `SO_REUSEADDR`. On Windows it would take the port of another process
 /// that listens there.
 pub(crate) const LISTENERS_REUSE_ADDRESSES: bool = false;
@@ -90,3 +95,7 @@ pub(crate) fn read_exact_at(
 
 /// The most seconds of `SO_LINGER`. The field is 16 bits wide, and socket2 cuts off the others.
 pub(crate) const LINGER_SECONDS_MAX: u64 = u16::MAX as u64;
+
+/// What stands for a time of a keepalive that is not set, if the system takes both or none. Windows has these by default (`SIO_KEEPALIVE_VALS`).
+pub(crate) const KEEPALIVE_IDLE: Option<Duration> = Some(Duration::from_secs(7200));
+pub(crate) const KEEPALIVE_INTERVAL: Option<Duration> = Some(Duration::from_secs(1));

@@ -20,7 +20,10 @@
 //! Rejected: mio's sockets in the place of std's. The types above would differ from those on Unix,
 //! and mio has none for listeners that are made with options.
 
-#![expect(unsafe_code, reason = "a socket of mio's with the number of another")]
+#![expect(
+    unsafe_code,
+    reason = "a socket of mio's with the number of another, and a flag of a handle"
+)]
 
 use std::{
     io,
@@ -29,6 +32,7 @@ use std::{
 };
 
 use mio::{Interest, Registry, Token, event::Source, net::TcpStream};
+use windows_sys::Win32::Foundation::{HANDLE, HANDLE_FLAG_INHERIT, SetHandleInformation};
 
 use crate::{Netpoll, Registration, sync::Mutex};
 
@@ -88,6 +92,21 @@ fn with(watch: &Watch, f: impl FnOnce(&mut TcpStream) -> io::Result<()>) -> io::
     socket
         .as_mut()
         .map_or_else(|| Err(io::ErrorKind::NotFound.into()), f)
+}
+
+/// Keeps a socket from the programs that this one starts. What `accept` returns would go there, and
+/// the connection would be open until they end.
+///
+/// # Errors
+///
+/// What the system says.
+pub fn keep_from_children(socket: &impl AsRawSocket) -> io::Result<()> {
+    let handle = socket.as_raw_socket() as HANDLE;
+    // SAFETY: the call has no pointers, and a socket is a handle. A number that is none is an error.
+    if unsafe { SetHandleInformation(handle, HANDLE_FLAG_INHERIT, 0) } == 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
 }
 
 impl Registration {

@@ -32,6 +32,13 @@
 //!
 //! Named pipes have no readiness. mio reads ahead into a buffer of its own, and writes from one. So
 //! a write is answered before the system has the bytes, and its error is told by the next.
+//!
+//! # The end of a pipe
+//!
+//! A drop cancels what is under way but writes, and the system closes the pipe when mio has heard
+//! of the last operation. A thread of the runtime hears of it, a moment after the drop. Until then
+//! the name is taken, and a client may open the pipe. So a pipe that is dropped after its runtime,
+//! or that still writes when its runtime ends, may stay open until the process ends.
 
 use std::{
     ffi::OsStr,
@@ -183,7 +190,7 @@ impl ServerOptions {
     #[track_caller]
     pub fn create(&self, name: impl AsRef<OsStr>) -> io::Result<NamedPipeServer> {
         // Before the pipe is there, which a client might open at once.
-        ws_net::current::netpoll("ws::net::windows::named_pipe");
+        ws_net::current::netpoll("ws::net::windows::named_pipe").expects_completions();
         let pipe = self.0.create(name.as_ref())?;
         AsyncFd::from_source(pipe).map(NamedPipeServer)
     }
@@ -256,7 +263,7 @@ impl ClientOptions {
     /// Panics outside of a runtime.
     #[track_caller]
     pub fn open(&self, name: impl AsRef<OsStr>) -> io::Result<NamedPipeClient> {
-        ws_net::current::netpoll("ws::net::windows::named_pipe");
+        ws_net::current::netpoll("ws::net::windows::named_pipe").expects_completions();
         let has_messages = self.mode == PipeMode::Message;
         let pipe = open_client(
             name.as_ref(),
@@ -379,7 +386,8 @@ macro_rules! ends {
             }
         }
 
-        /// Closing flushes nothing and closes nothing: what closes a pipe is its drop.
+        /// Closing flushes nothing and closes nothing: what closes a pipe is its drop, a moment
+        /// later (*The end of a pipe*).
         impl AsyncWrite for &$name {
             fn poll_write(
                 self: Pin<&mut Self>,
