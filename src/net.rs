@@ -67,9 +67,9 @@
 //!
 //! # Processes
 //!
-//! Every descriptor is close-on-exec, and on Windows no child inherits one. After a fork without exec, sockets, listeners for signals and
-//! runtime are the parent's. [`Builder::build`](crate::runtime::Builder::build) says what the child
-//! may do.
+//! Every descriptor is close-on-exec, and on Windows no child inherits one. After a fork without
+//! exec, sockets, listeners for signals and runtime are the parent's.
+//! [`Builder::build`](crate::runtime::Builder::build) says what the child may do.
 //!
 //! # The files
 //!

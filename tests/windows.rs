@@ -273,8 +273,8 @@ async fn a_child_keeps_no_connection_open() {
     child.wait().unwrap();
 }
 
-// Fails if nobody looks at the netpoll when no source is left: mio keeps a pipe until it has heard of
-// what the drop has cancelled.
+// Fails if nobody looks at the netpoll when no source is left: mio keeps a pipe until it has heard
+// of what the drop has cancelled.
 #[test]
 fn the_last_pipe_is_closed_by_its_drop() {
     let _limit = Limit::new(1);

@@ -26,8 +26,8 @@
 //!
 //! The first time that a process listens for a signal, the system's default action is replaced for
 //! good: after one `ctrl_c()`, a second Ctrl-C does not end the process, also when nothing listens
-//! any more. On Unix a handler that was installed before, by other code, is still called. On Windows
-//! it is not, as long as something listens: the event ends at the handler that takes it.
+//! any more. On Unix a handler that was installed before, by other code, is still called. On
+//! Windows it is not, as long as something listens: the event ends at the handler that takes it.
 //!
 //! On Unix a child that is made by `fork` without `exec` has the handler and a copy of the socket
 //! by which it wakes the listeners. So a signal that comes to such a child wakes the listeners of

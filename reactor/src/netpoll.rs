@@ -319,8 +319,8 @@ impl Netpoll {
         }
     }
 
-    /// A look makes sense from now on, whether there is a source or not: mio keeps a named pipe open
-    /// until it has heard of all its operations, also of those that the drop of the pipe has
+    /// A look makes sense from now on, whether there is a source or not: mio keeps a named pipe
+    /// open until it has heard of all its operations, also of those that the drop of the pipe has
     /// cancelled.
     #[cfg(windows)]
     pub fn expects_completions(&self) {

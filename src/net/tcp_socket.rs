@@ -250,9 +250,9 @@ descriptor_of_socket2!(TcpSocket);
 
 /// When and how often the system asks an idle peer whether it is still there.
 ///
-/// What is not set stays as the system has it: on Linux, after two hours, nine times, 75 s apart. On
-/// Windows, `idle` and `interval` are set together, and one that is not set is two hours or a second
-/// then, which is what Windows has by default.
+/// What is not set stays as the system has it: on Linux, after two hours, nine times, 75 s apart.
+/// On Windows, `idle` and `interval` are set together, and one that is not set is two hours or a
+/// second then, which is what Windows has by default.
 ///
 /// OpenBSD has `interval` and `retries` for all sockets at once. A socket that is given one of them
 /// there answers with [`io::ErrorKind::Unsupported`].

@@ -96,6 +96,7 @@ pub(crate) fn read_exact_at(
 /// The most seconds of `SO_LINGER`. The field is 16 bits wide, and socket2 cuts off the others.
 pub(crate) const LINGER_SECONDS_MAX: u64 = u16::MAX as u64;
 
-/// What stands for a time of a keepalive that is not set, if the system takes both or none. Windows has these by default (`SIO_KEEPALIVE_VALS`).
+/// What stands for a time of a keepalive that is not set, if the system takes both or none. Windows
+/// has these by default (`SIO_KEEPALIVE_VALS`).
 pub(crate) const KEEPALIVE_IDLE: Option<Duration> = Some(Duration::from_secs(7200));
 pub(crate) const KEEPALIVE_INTERVAL: Option<Duration> = Some(Duration::from_secs(1));

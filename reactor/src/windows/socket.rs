@@ -102,7 +102,8 @@ fn with(watch: &Watch, f: impl FnOnce(&mut TcpStream) -> io::Result<()>) -> io::
 /// What the system says.
 pub fn keep_from_children(socket: &impl AsRawSocket) -> io::Result<()> {
     let handle = socket.as_raw_socket() as HANDLE;
-    // SAFETY: the call has no pointers, and a socket is a handle. A number that is none is an error.
+    // SAFETY: the call has no pointers, and a socket is a handle. A number that is none is an
+    // error.
     if unsafe { SetHandleInformation(handle, HANDLE_FLAG_INHERIT, 0) } == 0 {
         return Err(io::Error::last_os_error());
     }
