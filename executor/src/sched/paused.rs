@@ -10,10 +10,10 @@
 //! *Invariant*: the clock moves only while nothing in the runtime can go on before it does.
 //!
 //! Every thread that has a P is counted as *awake* from its first step to its last, except while it
-//! sleeps: a worker in [`Worker::wait_paused`], a nested `block_on` in [`Shared::park_above`]. A
-//! thread in a blocking closure, in a waiting join or in the middle of a poll sleeps nowhere here,
-//! so it is awake, and the clock waits for it. A thread that falls asleep counts itself down, and
-//! if it was the last:
+//! sleeps: a worker in [`Worker::wait_paused`](super::Worker::wait_paused), a nested `block_on` in
+//! [`Shared::park_above`]. A thread in a blocking closure, in a waiting join or in the middle of a
+//! poll sleeps nowhere here, so it is awake, and the clock waits for it. A thread that falls asleep
+//! counts itself down, and if it was the last:
 //!
 //! 1. it is the one in the netpoll: it looks whether the next step is already some thread's
 //!    (`all_wait`), and asks the netpoll without waiting. If nothing came of that, and no thread

@@ -88,7 +88,7 @@ impl Header {
     }
 
     /// The address of the task that waits for this one by its handle, or did a moment ago; as
-    /// [`TaskRef::number`] gives it.
+    /// [`TaskRef::number`](crate::cell::TaskRef::number) gives it.
     pub(crate) fn joined_by(&self) -> Option<usize> {
         self.snapshot()
             .has_waker()
