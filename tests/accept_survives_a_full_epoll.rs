@@ -38,7 +38,7 @@ static REFUSED: AtomicU64 = AtomicU64::new(0);
 static SCENARIO: Mutex<()> = Mutex::new(());
 
 /// How often it has to find the epoll full before there is room.
-const POLLS: u64 = 5;
+const TRIES: u64 = 4;
 
 /// # Safety
 ///
@@ -100,17 +100,20 @@ async fn accept_once_there_is_room<T>(errno: c_int, accept: impl Future<Output =
     let mut full = Some(Full::with(errno));
     let mut polls = 0;
     let accepted = poll_fn(|cx| {
-        polls += 1;
-        if polls == POLLS {
-            let full = full.take().expect("this happens once");
-            assert_eq!(full.refused(), polls - 1, "one try a poll");
+        if full.as_ref().is_some_and(|full| full.refused() == TRIES) {
+            full = None;
         }
         let poll = accept.as_mut().poll(cx);
-        assert_eq!(poll.is_pending(), polls < POLLS);
+        polls += 1;
+        if let Some(full) = &full {
+            assert!(poll.is_pending());
+            // On a slow machine a poll may come before the wait is over.
+            assert!(full.refused() <= polls, "more than one try a poll");
+        }
         poll
     })
     .await;
-    assert_eq!(delayed() - before, POLLS - 1);
+    assert_eq!(delayed() - before, TRIES);
     accepted
 }
 

@@ -70,7 +70,12 @@ fn one_cpu_is_enough() {
     let said = child::run(TEST, "", |command| before_start(command, one_cpu));
     assert!(said.failed.is_empty(), "{said:?}");
     assert!(said.went_well("workers 1"), "{said:?}");
-    assert!(said.told.is_empty(), "{said:?}");
+    // On a slow machine some task is long.
+    let mut told = said.told.iter();
+    assert!(
+        told.all(|line| line.contains(" on its thread for ")),
+        "{said:?}"
+    );
 }
 
 /// 64 MiB of address space, stacks and the program itself included, and one CPU.

@@ -9,7 +9,7 @@ use std::{
     io::{self, BufRead, BufReader, Read, Write},
     net::TcpStream,
     process::{Child, ChildStdout, Command, Stdio},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use crate::{
@@ -34,6 +34,8 @@ const SERVERS: [&str; 2] = ["echo", "chat"];
 const LIMIT: Duration = Duration::from_secs(20 * 60);
 /// For what a client waits for.
 const ANSWER: Duration = Duration::from_secs(60);
+/// Between two signals.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// How examples are built and run somewhere.
 pub(super) struct Place<'a> {
@@ -77,13 +79,22 @@ impl Place<'_> {
         let mut said = said_by(child);
         let mut line = String::new();
         said.read_line(&mut line)?;
+        // It may not listen yet when it says that it works. A second one ends it all the same.
         let id = child.id().to_string();
-        if !Command::new("kill").args(["-INT", &id]).status()?.success() {
-            return Err(io::Error::other("kill found no such process"));
-        }
+        let begin = Instant::now();
+        let status = loop {
+            if !Command::new("kill").args(["-INT", &id]).status()?.success() {
+                return Err(io::Error::other("kill found no such process"));
+            }
+            let status = process::wait(child, PAUSE)?;
+            if status.is_some() || begin.elapsed() > ANSWER {
+                break status;
+            }
+        };
         let mut rest = String::new();
-        said.read_to_string(&mut rest)?;
-        let status = process::wait(child, ANSWER)?;
+        if status.is_some() {
+            said.read_to_string(&mut rest)?;
+        }
         if status.is_some_and(|status| status.success()) && rest.contains("draining") {
             return Ok(());
         }
