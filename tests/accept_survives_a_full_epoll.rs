@@ -168,8 +168,11 @@ fn a_future_that_is_dropped_loses_no_connection() {
         let client = TcpStream::connect(listener.local_addr()?).await?;
         let full = Full::with(libc::ENOSPC);
         let mut accept = Box::pin(listener.accept());
-        assert!(poll_once(&mut accept).await.is_pending());
-        assert_eq!(full.refused(), 1);
+        // On a busy machine the connection is under way for a while.
+        while full.refused() == 0 {
+            assert!(poll_once(&mut accept).await.is_pending());
+            ws::task::yield_now().await;
+        }
         drop((accept, full));
         // A clone of the listener does as well.
         let (_server, peer) = listener.clone().accept().await?;
