@@ -121,6 +121,19 @@ fn until(mut f: impl FnMut() -> bool) {
     }
 }
 
+/// Waits for its end, and until a child that comes later has reaped it.
+#[cfg(target_os = "linux")]
+fn is_reaped_by_the_next(id: u32) {
+    // The children of the other tests may have reaped it already.
+    until(|| has_ended(id));
+    runtime(1).block_on(async {
+        // The waker that was woken by the end of a runtime may still be under way.
+        while state(id).is_some() {
+            assert!(sh("exit 0").unwrap().wait().await.unwrap().success());
+        }
+    });
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn an_orphan_is_reaped_when_it_ends() {
@@ -147,14 +160,7 @@ fn an_orphan_of_a_runtime_that_has_ended_is_reaped_by_the_next_child() {
     });
     drop(first);
     drop(stdin);
-    // The children of the other tests may have reaped it already.
-    until(|| has_ended(id));
-    runtime(1).block_on(async {
-        // The waker that was woken by the end of the first runtime may still be under way.
-        while state(id).is_some() {
-            assert!(sh("exit 0").unwrap().wait().await.unwrap().success());
-        }
-    });
+    is_reaped_by_the_next(id);
 }
 
 // Fails if the child that is dropped after the end of its runtime is forgotten.
@@ -167,12 +173,7 @@ fn a_child_that_is_dropped_after_its_runtime_is_reaped_by_the_next() {
     // Its runtime has ended.
     drop(child);
     drop(stdin);
-    until(|| has_ended(id));
-    runtime(1).block_on(async {
-        while state(id).is_some() {
-            assert!(sh("exit 0").unwrap().wait().await.unwrap().success());
-        }
-    });
+    is_reaped_by_the_next(id);
 }
 
 // Fails if the drop of a child does not reap those before it. Each test reaps what is left, so this

@@ -1,8 +1,8 @@
 //! The knobs of a runtime.
 
-use std::{sync::Arc as StdArc, time::Duration};
-
 mod config;
+
+use std::{sync::Arc as StdArc, time::Duration};
 
 pub(super) use self::config::{WORKERS_MAX, check_workers};
 use super::{BuildError, Handle, Runtime};

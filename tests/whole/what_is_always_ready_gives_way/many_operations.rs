@@ -23,7 +23,7 @@ use crate::net_support::Limit;
 /// More than a budget takes.
 const MANY: usize = 200;
 
-/// A future that is ready after `MANY` operations, each of which is ready at once, is not ready in
+/// A future does `MANY` operations, and each of them is ready at once. The future is not ready in
 /// one poll.
 fn ends_its_poll<P, F>(prepare: fn() -> P)
 where

@@ -55,7 +55,8 @@ impl Place<'_> {
             let mut command = (self.cargo)("run");
             command.args(["--package=ws-runtime", "--example", name, "--"]);
             let what = [&[*name], *arguments].concat().join("-");
-            let log = self.run(&what, command.args(*arguments))?;
+            command.args(*arguments);
+            let log = self.run(&what, command)?;
             log.success()?;
             if !log.text.contains(said) {
                 return Err(format!("{what} did not say {said:?}; see {}", log.path()));
@@ -116,11 +117,10 @@ impl Place<'_> {
         for name in names {
             command.args(["--example", name]);
         }
-        self.run(&names.join("-"), &mut command)?.success()
+        self.run(&names.join("-"), command)?.success()
     }
 
-    fn run(&self, name: &str, command: &mut Command) -> Result<Log, Failure> {
-        let command = std::mem::replace(command, Command::new(""));
+    fn run(&self, name: &str, command: Command) -> Result<Log, Failure> {
         self.shop
             .run(&format!("{}-{name}", self.label), LIMIT, command)
     }

@@ -31,7 +31,8 @@ impl Builder {
                 return Err(BuildError::knob(
                     "workers",
                     format!(
-                        "must be 1 in a paused runtime, where tasks run in one order: it is {workers}"
+                        "must be 1 in a paused runtime, where tasks run in one order: it is \
+                         {workers}"
                     ),
                 ));
             }
@@ -47,8 +48,8 @@ impl Builder {
             return Err(BuildError::knob(
                 "max_threads",
                 format!(
-                    "must be more than `workers`, which is {workers}, for there must be a thread for \
-                     every worker that blocks: it is {max_threads}"
+                    "must be more than `workers`, which is {workers}, for there must be a thread \
+                     for every worker that blocks: it is {max_threads}"
                 ),
             ));
         }
