@@ -111,7 +111,7 @@ use crate::{
         pace::{Facts, Pace},
         short_wait::ShortWaits,
     },
-    queue::{LocalQueue, local_queue},
+    queue::LocalQueue,
     sched::{Shared, foreign_wakers::Watch, processor::Processor, stall::Reports},
     sync::{Arc, atomic::Ordering::Relaxed},
 };
@@ -173,13 +173,13 @@ pub(crate) struct Monitor {
     queued: Queued,
     lost: LostTasks,
     wakers: Vec<Waker>,
-    /// Where a stuck worker's queue is emptied into.
-    scratch: LocalQueue<Task>,
+    /// Where a stuck worker's queue is emptied into. Made when the first worker is stuck, since it
+    /// takes 2 KiB.
+    scratch: Option<LocalQueue<Task>>,
 }
 
 impl Monitor {
     pub(crate) fn new(shared: &Arc<Shared>) -> Self {
-        let (scratch, _) = local_queue();
         Self {
             shared: shared.clone(),
             pace: Pace::new(),
@@ -192,7 +192,7 @@ impl Monitor {
             queued: Queued::default(),
             lost: LostTasks::new(shared),
             wakers: Vec::new(),
-            scratch,
+            scratch: None,
         }
     }
 

@@ -7,10 +7,10 @@
 //!
 //! *What it costs*. The ring grows, so a thief may read one that its owner has just replaced.
 //! `crossbeam-epoch` keeps the old ring until no thief can read it. For that each steal pins the
-//! epoch of its thread. This is a thread-local: it is made at the first steal of a parent, or where
-//! a ring first grows, and ends with its thread, behind the runtime's own thread-locals. It holds
-//! memory of rings alone: a task is never in it, so no destructor of a user runs there. The owner's
-//! push and pop touch no epoch while the ring keeps its size.
+//! epoch of its thread. This is a thread-local of 4 KiB: it is made when the thread first finds a
+//! parent to steal, or where a ring first grows, and ends with its thread, behind the runtime's own
+//! thread-locals. It holds memory of rings alone: a task is never in it, so no destructor of a user
+//! runs there. The owner's push and pop touch no epoch while the ring keeps its size.
 
 use crossbeam_deque as deque;
 
@@ -33,6 +33,10 @@ pub struct ForkStealer<T>(deque::Stealer<T>);
 impl<T> ForkStealer<T> {
     /// Takes the oldest. It asks again where another thief, or the owner, was quicker.
     pub fn steal(&self) -> Option<T> {
+        // Most threads never fork: without this look each thread that searches would make an epoch.
+        if self.is_empty() {
+            return None;
+        }
         std::iter::repeat_with(|| self.0.steal())
             .find(|steal| !steal.is_retry())
             .and_then(deque::Steal::success)

@@ -9,6 +9,7 @@ use crate::{
     note::event,
     permit::env::{Env, PeerEnv},
     policy::constants::{PACE_SLOW, TIMER_GRACE_NS},
+    queue::local_queue,
     sched::{Shared, processor::Peer, stall::StallPhase},
     sync::atomic::Ordering::Relaxed,
 };
@@ -102,7 +103,8 @@ impl Monitor {
                 return true;
             }
             Act::Revoke { forks } => {
-                let revoked = shared.revoke(peer, &self.scratch);
+                let scratch = self.scratch.get_or_insert_with(|| local_queue().0);
+                let revoked = shared.revoke(peer, scratch);
                 if revoked {
                     event!(shared, Revoke, (), peer.index);
                     self.found.took |= forks;

@@ -86,7 +86,7 @@ pub(crate) struct Peer {
     /// What a poll compares with its task's account; see `measure.rs`.
     pub(crate) lane: LaneWord,
     /// How long things took, as far as it was measured.
-    pub(crate) times: Box<Times>,
+    pub(crate) times: Times,
     /// What its thread did last.
     pub(crate) ring: crate::recorder::Ring,
 }
@@ -488,7 +488,7 @@ impl Processor {
             handed: HandedCall::new(),
             counters: Counters::default(),
             lane: LaneWord::new(Lane::of(index)),
-            times: Box::default(),
+            times: Times::default(),
             ring,
         };
         Self {
