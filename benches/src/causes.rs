@@ -150,9 +150,26 @@ const CAUSES: &[(&str, &[&str], &str)] = &[
     ("ghc_threads003", &["tokio", "tokio-main"], NEIGHBOURS),
 ];
 
+/// The same for rows that take more CPU time than a peer's.
+const CPU_CAUSES: &[(&str, &[&str], &str)] = &[
+];
+
 /// The cause for a row that was lost to a peer, if it is known.
 pub(crate) fn of(row: &str, peer: &str) -> Option<&'static str> {
-    let known = CAUSES
+    found(CAUSES, row, peer)
+}
+
+/// The same for a row that takes more CPU time.
+pub(crate) fn of_cpu(row: &str, peer: &str) -> Option<&'static str> {
+    found(CPU_CAUSES, row, peer)
+}
+
+fn found(
+    causes: &'static [(&str, &[&str], &str)],
+    row: &str,
+    peer: &str,
+) -> Option<&'static str> {
+    let known = causes
         .iter()
         .find(|(name, peers, _)| is_meant(name, row) && peers.contains(&peer));
     known.map(|(_, _, cause)| *cause)
@@ -185,7 +202,7 @@ mod tests {
     #[test]
     fn each_cause_is_that_of_a_row() {
         let rows = crate::workloads::rows_of(SUBJECT).expect("it has rows");
-        for (name, peers, _) in CAUSES {
+        for (name, peers, _) in CAUSES.iter().chain(CPU_CAUSES) {
             assert!(rows.iter().any(|row| is_meant(name, row.name)), "{name}");
             for peer in *peers {
                 assert!(PEERS.contains(peer), "{peer}");

@@ -15,7 +15,7 @@ use crate::limits;
 use crate::measure::{Measure, Outcome};
 use crate::record::{Results, Run, SUBJECT, Turns};
 use crate::report::{ratio, short, show, standing_of_subject, time};
-use crate::stats::{Verdict, median};
+use crate::stats::{Spread, Verdict, median};
 use crate::workloads::{Figure, Group};
 
 /// The sections of the page.
@@ -50,7 +50,10 @@ pub(crate) fn write(json: &Path, folder: &Path) -> Result<(), BoxError> {
     let charts = folder.join("benchmarks");
     fs::create_dir_all(&charts)?;
     let mut page = head(&run);
-    page += &losses(&run);
+    for judged in &JUDGED {
+        page += &losses(&run, judged);
+    }
+    page += &failures(&run);
     page += &limits::section(&run);
     for (group, file, title) in SECTIONS {
         let rows: Vec<&Results> = run.rows.iter().filter(|row| row.group == *group).collect();
@@ -119,8 +122,41 @@ fn rounds(run: &Run) -> String {
     }
 }
 
+/// What a row is judged by.
+struct Judged {
+    title: &'static str,
+    /// What is said of a peer that is ahead, and of how much.
+    better: &'static str,
+    by: &'static str,
+    ratio: fn(&Results, &str, &Turns) -> Option<Spread>,
+    figure: fn(&Results, &Turns) -> String,
+    cause: fn(&str, &str) -> Option<&'static str>,
+}
+
+const JUDGED: [Judged; 2] = [
+    Judged {
+        title: "loses",
+        better: "faster",
+        by: "times slower",
+        ratio: Results::ratio,
+        figure: |results, turns| {
+            let value = turns.value();
+            value.map_or_else(String::new, |value| show(results.figure, value.median))
+        },
+        cause: causes::of,
+    },
+    Judged {
+        title: "takes more CPU time for",
+        better: "cheaper",
+        by: "times more",
+        ratio: Results::cpu_ratio,
+        figure: |_, turns| time(median(turns.measured().map(|measure| measure.cpu_ns))),
+        cause: causes::of_cpu,
+    },
+];
+
 /// Every row and peer to which the runtime under test is behind.
-fn losses(run: &Run) -> String {
+fn losses(run: &Run, judged: &Judged) -> String {
     let mut lines = String::new();
     let mut known: Vec<(&str, Vec<String>)> = Vec::new();
     let mut unknown = Vec::new();
@@ -129,28 +165,23 @@ fn losses(run: &Run) -> String {
             continue;
         };
         for other in &results.runtimes {
-            let Some(spread) = results.ratio(&other.runtime, this) else {
+            let Some(spread) = (judged.ratio)(results, &other.runtime, this) else {
                 continue;
             };
             if spread.verdict() != Verdict::Behind || crate::record::is_subject(&other.runtime) {
                 continue;
             }
-            let figure = |turns: &Turns| {
-                turns
-                    .value()
-                    .map_or_else(String::new, |value| show(results.figure, value.median))
-            };
             lines += &format!(
                 "| `{}` | {} | {} | {} | {} | {} |\n",
                 results.name,
                 results.operation,
-                figure(this),
+                (judged.figure)(results, this),
                 other.runtime,
-                figure(other),
+                (judged.figure)(results, other),
                 short(1.0 / spread.median),
             );
             let lost = format!("`{}` to {}", results.name, other.runtime);
-            let Some(cause) = causes::of(&results.name, &other.runtime) else {
+            let Some(cause) = (judged.cause)(&results.name, &other.runtime) else {
                 unknown.push(lost);
                 continue;
             };
@@ -160,21 +191,27 @@ fn losses(run: &Run) -> String {
             }
         }
     }
-    let mut text = format!("\n## What `{SUBJECT}` loses\n\n");
+    let mut text = format!("\n## What `{SUBJECT}` {}\n\n", judged.title);
     if lines.is_empty() {
-        text += "Nothing, in this run.\n";
-    } else {
-        text += &format!(
-            "| row | operation | {SUBJECT} | faster | takes | times slower |\n\
-             | --- | --- | ---: | --- | ---: | ---: |\n{lines}\nWhy:\n\n"
-        );
-        for (cause, rows) in known {
-            text += &format!("- {}: {cause}\n", rows.join(", "));
-        }
-        if !unknown.is_empty() {
-            text += &format!("- Not looked into: {}.\n", unknown.join(", "));
-        }
+        return text + "Nothing, in this run.\n";
     }
+    text += &format!(
+        "| row | operation | {SUBJECT} | {} | takes | {} |\n\
+         | --- | --- | ---: | --- | ---: | ---: |\n{lines}\nWhy:\n\n",
+        judged.better, judged.by
+    );
+    for (cause, rows) in known {
+        text += &format!("- {}: {cause}\n", rows.join(", "));
+    }
+    if !unknown.is_empty() {
+        text += &format!("- Not looked into: {}.\n", unknown.join(", "));
+    }
+    text
+}
+
+/// The rows that some runtime did not come through.
+fn failures(run: &Run) -> String {
+    let mut text = String::new();
     let failed: Vec<String> = run
         .rows
         .iter()

@@ -83,10 +83,10 @@ impl Turns {
         Spread::of(self.measured().map(|measure| measure.value))
     }
 
-    /// The figure of each round, to be paired with those of another runtime.
-    fn values(&self) -> Vec<Option<f64>> {
+    /// A figure of each round, to be paired with those of another runtime.
+    fn each(&self, figure: fn(&Measure) -> f64) -> Vec<Option<f64>> {
         let value = |outcome: &Outcome| match outcome {
-            Outcome::Measured(measure) => Some(measure.value),
+            Outcome::Measured(measure) => Some(figure(measure)),
             Outcome::Skipped(_) | Outcome::Failed(_) => None,
         };
         self.outcomes.iter().map(value).collect()
@@ -126,10 +126,23 @@ impl Results {
 
     /// How many times longer the other one took than this one.
     pub(crate) fn ratio(&self, other: &str, this: &Turns) -> Option<Spread> {
+        self.ratio_of(|measure| measure.value, other, this)
+    }
+
+    /// How many times the CPU time of this one the other one took, in a row of time. Such a row is
+    /// judged by both.
+    pub(crate) fn cpu_ratio(&self, other: &str, this: &Turns) -> Option<Spread> {
+        if !self.figure.is_wall_time() {
+            return None;
+        }
+        self.ratio_of(|measure| measure.cpu_ns, other, this)
+    }
+
+    fn ratio_of(&self, figure: fn(&Measure) -> f64, other: &str, this: &Turns) -> Option<Spread> {
         if this.runtime == other {
             return None;
         }
-        stats::ratios(&self.turns_of(other)?.values(), &this.values())
+        stats::ratios(&self.turns_of(other)?.each(figure), &this.each(figure))
     }
 
     /// How many times longer the reference took than this one. The reference itself has none.
@@ -141,6 +154,19 @@ impl Results {
     /// this one.
     pub(crate) fn to_best_rust_peer(&self, turns: &Turns) -> Option<(&str, Spread)> {
         self.to_best(turns, |name| !FOREIGN.contains(&name))
+    }
+
+    /// The CPU time of the peer that is written in Rust and takes the least, to that of this one.
+    pub(crate) fn cpu_to_best_rust_peer(&self, turns: &Turns) -> Option<Spread> {
+        let cpu = |other: &Turns| stats::median(other.measured().map(|measure| measure.cpu_ns));
+        let peers = self.runtimes.iter().filter(|other| {
+            let name = other.runtime.as_str();
+            name != turns.runtime && !is_subject(name) && !FOREIGN.contains(&name)
+        });
+        let best = peers
+            .filter(|other| other.measured().next().is_some())
+            .min_by(|a, b| cpu(a).total_cmp(&cpu(b)))?;
+        self.cpu_ratio(&best.runtime, turns)
     }
 
     /// The fastest of all peers likewise.

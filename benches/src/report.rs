@@ -138,11 +138,16 @@ pub(crate) fn standing_of_subject(all: &[Results]) -> Vec<String> {
         results.to_best_rust_peer(turns).map(|(_, spread)| spread)
     };
     let mut texts = standing_to_reference(all, SUBJECT);
-    texts.extend(Standing::of(all, SUBJECT, best).text(SUBJECT, "the best Rust peer"));
+    let to_best = Standing::of(all, SUBJECT, best);
+    texts.extend(to_best.mean_text(SUBJECT, "the best Rust peer"));
+    texts.extend(to_best.text(SUBJECT, "the best Rust peer"));
     for peer in FOREIGN {
         let standing = Standing::of(all, SUBJECT, |results, turns| results.ratio(peer, turns));
         texts.extend(standing.text(SUBJECT, peer));
     }
+    let cpu = Standing::of(all, SUBJECT, Results::cpu_to_best_rust_peer);
+    texts.extend(cpu.mean_text(SUBJECT, "the least CPU time of a Rust peer"));
+    texts.extend(cpu.text(SUBJECT, "the least CPU time of a Rust peer"));
     texts
 }
 
@@ -154,14 +159,7 @@ pub(crate) fn mean_to_reference(all: &[Results]) -> Option<(f64, usize)> {
 
 fn standing_to_reference(all: &[Results], name: &str) -> Vec<String> {
     let standing = Standing::of(all, name, Results::to_reference);
-    let mean = standing.mean().map(|mean| {
-        format!(
-            "geometric mean of {REFERENCE}/{name} over {} rows of the scheduler: {mean:.2}; the median of these ratios, \
-             which a few large ones do not move: {:.2}",
-            standing.scheduler.len(),
-            median(standing.scheduler.iter().copied())
-        )
-    });
+    let mean = standing.mean_text(name, REFERENCE);
     mean.into_iter()
         .chain(standing.text(name, REFERENCE))
         .collect()
@@ -217,6 +215,17 @@ impl<'a> Standing<'a> {
 
     fn mean(&self) -> Option<f64> {
         stats::geometric_mean(&self.scheduler)
+    }
+
+    /// The sentence about the mean, unless they have no row of the scheduler in common.
+    fn mean_text(&self, name: &str, other: &str) -> Option<String> {
+        let mean = self.mean()?;
+        Some(format!(
+            "geometric mean of {other}/{name} over {} rows of the scheduler: {mean:.2}; the median \
+             of these ratios, which a few large ones do not move: {:.2}",
+            self.scheduler.len(),
+            median(self.scheduler.iter().copied())
+        ))
     }
 
     /// The sentence about it, unless they have no row in common.

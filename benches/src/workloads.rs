@@ -128,6 +128,11 @@ impl Figure {
         matches!(self, Figure::Time | Figure::Latency | Figure::Cpu)
     }
 
+    /// Whether it is wall time, and CPU time is judged beside it.
+    pub(crate) fn is_wall_time(self) -> bool {
+        matches!(self, Figure::Time | Figure::Latency | Figure::Tail)
+    }
+
     /// As in the JSON.
     pub(crate) fn name(self) -> &'static str {
         match self {

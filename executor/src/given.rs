@@ -113,7 +113,7 @@ fn report_panic(scheduler: &SchedulerHandle, header: &Header) {
     if let Some(threads) = &of(scheduler).threads.sim_threads {
         threads.panicked.lock().push(subject.to_string());
     }
-    of(scheduler).reports.tell(
+    of(scheduler).telling.reports.tell(
         || {
             tracing::error!(
                 task.id = %subject.id,

@@ -86,7 +86,7 @@ impl Shared {
         if self.io.accept_reports.passes() {
             let advice = advice("a connection", error);
             let words = Advised(error, advice);
-            self.reports.tell_limited(
+            self.telling.reports.tell_limited(
                 || tracing::warn!(%error, advice, count, "no room for a connection: accept waits"),
                 format_args!("no room for a connection: accept waits: {words}"),
             );

@@ -393,7 +393,7 @@ impl Worker {
             return None;
         }
         let mut poller = self.shared.io.netpoll.try_poller()?;
-        let mut ready = self.ready.take();
+        let mut ready = self.brought.ready.take();
         let looked = poller.look(&mut ready);
         drop(poller);
         self.shared.report_netpoll(looked);
@@ -410,7 +410,7 @@ impl Worker {
     #[cfg(any(test, feature = "sim"))]
     pub(super) fn take_news(&self) {
         if let Some(ready) = self.poll_netpoll() {
-            self.ready.replace(ready);
+            self.brought.ready.replace(ready);
         }
     }
 
@@ -424,7 +424,7 @@ impl Worker {
         if !self.p.peer.timers.has_due(now) {
             return 0;
         }
-        let mut ready = self.ready.take();
+        let mut ready = self.brought.ready.take();
         self.p.peer.timers.fire_due(now, &mut ready);
         event!(self, Timers, (), recording::fired(ready.len(), first, now));
         self.peer().counters.timers.add(ready.len() as u64);
@@ -434,7 +434,7 @@ impl Worker {
     /// Fires the timers that are due on any P: the P's own thread may be stuck (F6).
     pub(super) fn fire_all_timers(&self) -> usize {
         let now = self.now();
-        let mut ready = self.ready.take();
+        let mut ready = self.brought.ready.take();
         let count = self.shared.fire_due(now, &mut ready);
         self.peer().counters.timers.add(count as u64);
         self.wake_batch(ready)
@@ -456,7 +456,7 @@ impl Worker {
         self.batch(ready.drain(..), |waker| {
             wake_task(waker, &mut foreign_wakers)
         });
-        self.ready.replace(ready);
+        self.brought.ready.replace(ready);
         if !foreign_wakers.is_empty() {
             self.wake_foreign(foreign_wakers);
         }
@@ -467,18 +467,18 @@ impl Worker {
     /// woken as soon as there is something for it (I5), since thousands may be due at once.
     #[inline]
     pub(super) fn batch(&self, wakers: impl Iterator<Item = Waker>, mut wake: impl FnMut(Waker)) {
-        let outer = self.p.batch.replace(Some(0));
+        let outer = self.brought.queued.replace(Some(0));
         let mut shared_out = false;
         for waker in wakers {
             wake(waker);
-            if !shared_out && self.p.batch.get() > Some(1) {
+            if !shared_out && self.brought.queued.get() > Some(1) {
                 shared_out = true;
                 // Others would rely on this thread as a spinner.
                 self.found_work();
                 self.shared.wake_for(1);
             }
         }
-        let queued = self.p.batch.replace(outer).unwrap_or(0);
+        let queued = self.brought.queued.replace(outer).unwrap_or(0);
         // One of them is for this thread, unless it has something to run before that. (Without a
         // permit they are in the global queue, and a thread was woken for each.)
         let has_permit = self.peer().state.has_permit();

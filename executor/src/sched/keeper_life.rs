@@ -68,7 +68,7 @@ impl Shared {
             const WHAT: &str = "no thread for the monitor: stuck tasks hold up others";
             let advice = advice(THREAD, &error);
             let words = Advised(&error, advice);
-            self.reports.tell_limited(
+            self.telling.reports.tell_limited(
                 || tracing::warn!(%error, advice, "{WHAT}"),
                 format_args!("{WHAT}: {words}"),
             );

@@ -92,18 +92,18 @@ impl Shared {
     /// From now on the task is the root of a `run` that fails if it is lost.
     pub(crate) fn watch_root(&self, root: Id) {
         if self.config.lost.fails_run {
-            let _ = self.watched_root.root.set(root);
+            let _ = self.telling.watched_root.root.set(root);
         }
     }
 
     /// Why the watched root was aborted, if that was so.
     pub(crate) fn verdict_on_root(&self) -> Option<&str> {
-        self.watched_root.verdict.get().map(String::as_str)
+        self.telling.watched_root.verdict.get().map(String::as_str)
     }
 
     /// Aborts the watched root if it is one of these.
     pub(crate) fn fail_lost_root(&self, lost: &[LostTask]) {
-        let Some(&root) = self.watched_root.root.get() else {
+        let Some(&root) = self.telling.watched_root.root.get() else {
             return;
         };
         if !lost.iter().any(|lost| lost.task.id == root) {
@@ -116,7 +116,7 @@ impl Shared {
         if lost.len() > NAMED_MAX {
             verdict += &format!("\n  and {} more", lost.len() - NAMED_MAX);
         }
-        let _ = self.watched_root.verdict.set(verdict);
+        let _ = self.telling.watched_root.verdict.set(verdict);
         self.for_each_live(|task| {
             if task.header().id() == root {
                 task.abort();

@@ -30,7 +30,7 @@ use crate::{
     cell::{Header, Outcome, Task},
     metrics::{Durations, Measured},
     policy::tick::{Tick, steal_is_timed},
-    recorder::Level,
+    recorder::{Level, Named},
     sync::atomic::{Ordering::SeqCst, fence},
 };
 
@@ -54,6 +54,8 @@ impl Times {
 /// What a worker keeps between two measured polls.
 #[derive(Debug, Default)]
 pub(crate) struct Sampling {
+    /// The names of tasks that are in its ring.
+    pub(super) named: Named,
     /// The step at which the next poll of the sample is chosen.
     next: Cell<u64>,
     /// The next poll is one of the sample.
@@ -178,7 +180,7 @@ impl Shared {
         // Ordering: SeqCst: the level is written before; see the module's head.
         fence(SeqCst);
         for peer in self.all_peers() {
-            peer.lane.look_at_next(true);
+            peer.progress.lane.look_at_next(true);
         }
     }
 }
@@ -190,7 +192,7 @@ impl Worker {
         if tick.0 >= sampling.next.get() {
             sampling.next.set(tick.next_sample());
             sampling.is_chosen.set(true);
-            self.peer().lane.look_at_next(true);
+            self.peer().progress.lane.look_at_next(true);
         }
         sampling.next.get()
     }
@@ -199,12 +201,12 @@ impl Worker {
     pub(super) fn watch(&self, task: &Task) -> Watched {
         let p = &*self.p;
         let is_of_sample = p.sampling.is_chosen.take();
-        p.peer.lane.look_at_next(false);
+        p.peer.progress.lane.look_at_next(false);
         // Ordering: SeqCst: the level is read after; see the module's head.
         fence(SeqCst);
         let is_recorded = self.recorder().takes(Level::Full);
         if is_recorded {
-            p.peer.lane.look_at_next(true);
+            p.peer.progress.lane.look_at_next(true);
         }
         let began = self.ticks();
         self.end_steal(|| began);
@@ -224,7 +226,7 @@ impl Worker {
     /// A poll of the task begins that is on another P than the last one, or after a wake that was
     /// timed, or that is to be looked at or traced. Returns whether it is to be traced.
     pub(super) fn moves_here(&self, header: &Header) -> bool {
-        let moved = header.account().moves_to(self.peer().lane.get());
+        let moved = header.account().moves_to(self.peer().progress.lane.get());
         if let Some(woken_at) = moved.woken_at {
             let ns = self.span_ns(woken_at, self.ticks());
             header.account().waited(ns);
@@ -237,7 +239,7 @@ impl Worker {
     pub(super) fn time_steal(&self, steals: u64) {
         if steal_is_timed(steals) && self.recorder().takes(Level::Sparse) {
             self.p.sampling.stole_at.set(Some(self.ticks()));
-            self.peer().lane.look_at_next(true);
+            self.peer().progress.lane.look_at_next(true);
         }
     }
 

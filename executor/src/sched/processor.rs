@@ -81,10 +81,7 @@ pub(crate) struct Peer {
     pub(crate) thread: PeerThread,
     pub(crate) progress: Progress,
     pub(crate) flags: Flags,
-    pub(crate) handed: HandedCall,
     pub(crate) counters: Counters,
-    /// What a poll compares with its task's account; see `measure.rs`.
-    pub(crate) lane: LaneWord,
     /// How long things took, as far as it was measured.
     pub(crate) times: Times,
     /// What its thread did last.
@@ -131,6 +128,8 @@ pub(crate) struct PeerThread {
     pub(crate) root: Mutex<Option<std::sync::Arc<Root>>>,
     /// The CPU where the thread sleeps.
     pub(crate) affinity: Affinity,
+    /// A call that it is to begin with.
+    pub(crate) handed: HandedCall,
 }
 
 /// What the thread of a P does now. The thread writes it, others read it.
@@ -143,6 +142,8 @@ pub(crate) struct Progress {
     pub(crate) now_ms: AtomicU32,
     /// Counts its steps: a victim that moved on shows it here.
     pub(crate) ticks: AtomicU64,
+    /// What a poll compares with its task's account; see `measure.rs`.
+    pub(crate) lane: LaneWord,
     /// The step in which it last came to a fork after a thread had asked.
     forked: AtomicU64,
     /// How often it came to a fork after a thread had asked.
@@ -313,15 +314,11 @@ pub(crate) struct Processor {
     pub(crate) forks: Forks,
     pub(crate) poll: RunningPoll,
     pub(crate) sampling: Sampling,
-    /// The names of tasks that are in its ring.
-    pub(crate) named: crate::recorder::Named,
     pub(crate) pinned: Pinned,
     pub(crate) spawns: Spawns,
     pub(crate) rng: Rng,
     pub(super) backoffs: Backoffs,
     pub(crate) clocks: Clocks,
-    /// While one batch of the netpoll or the timers is woken: how many tasks so far.
-    pub(crate) batch: Cell<Option<usize>>,
 }
 
 /// Tasks that have forked, and their child; see *A poll that goes on* in `task/fork.rs`.
@@ -474,20 +471,20 @@ impl Processor {
                 parker: Parker::new(),
                 root: Mutex::new(None),
                 affinity: Affinity::new(),
+                handed: HandedCall::new(),
             },
             progress: Progress {
                 running: AtomicU64::new(0),
                 now_ms: AtomicU32::new(0),
                 ticks: AtomicU64::new(0),
+                lane: LaneWord::new(Lane::of(index)),
                 forked: AtomicU64::new(u64::MAX),
                 came_by: Counter::default(),
                 alone: AtomicU64::new(0),
                 offered: AtomicU64::new(0),
             },
             flags: Flags::new(computes),
-            handed: HandedCall::new(),
             counters: Counters::default(),
-            lane: LaneWord::new(Lane::of(index)),
             times: Times::default(),
             ring,
         };
@@ -503,7 +500,6 @@ impl Processor {
             },
             poll: RunningPoll::default(),
             sampling: Sampling::default(),
-            named: Default::default(),
             pinned: Pinned::default(),
             spawns: Spawns {
                 live,
@@ -520,7 +516,6 @@ impl Processor {
                 look: Cell::new(GLOBAL_TICK),
                 ..Clocks::default()
             },
-            batch: Cell::new(None),
         }
     }
 

@@ -85,8 +85,8 @@ impl Worker {
     }
 
     fn push_plain(&self, task: Task) {
-        if let Some(queued) = self.p.batch.get() {
-            self.p.batch.set(Some(queued + 1));
+        if let Some(queued) = self.brought.queued.get() {
+            self.brought.queued.set(Some(queued + 1));
             self.push_quietly(task);
         } else {
             self.push_next(task);
@@ -105,8 +105,8 @@ impl Worker {
             }
         } else if !task.header().is_ordered() {
             self.push_plain(task);
-        } else if let Some(queued) = self.p.batch.get() {
-            self.p.batch.set(Some(queued + 1));
+        } else if let Some(queued) = self.brought.queued.get() {
+            self.brought.queued.set(Some(queued + 1));
             self.push_ordered_quietly(task);
         } else {
             self.push_ordered(task);
@@ -264,7 +264,7 @@ impl Worker {
                 scheduler: NonNull::from(&self.p.peer.scheduler),
                 id: Id::new(next),
                 born_ms: self.peer().progress.now_ms.load(Relaxed),
-                lane: self.p.peer.lane.get(),
+                lane: self.p.peer.progress.lane.get(),
                 parent: self.running_id(),
             },
             location,

@@ -12,7 +12,7 @@ use crate::{
 impl Worker {
     #[inline(always)]
     pub(crate) fn recorder(&self) -> &Recorder {
-        &self.shared().recorder
+        self.shared().recorder()
     }
 
     /// Notes that a poll begins, at so many ticks.
@@ -28,7 +28,7 @@ impl Worker {
     #[cold]
     fn note_name(&self, header: &Header, name: &str, ticks: u64) {
         let (ring, task) = (&self.peer().ring, header.id().as_u64());
-        if self.p.named.is_due(task, ring) {
+        if self.p.sampling.named.is_due(task, ring) {
             let line = Line::of_task(name, header.location());
             self.recorder().write_name(ring, ticks, task, &line);
         }
@@ -74,7 +74,7 @@ impl Worker {
 impl Shared {
     #[inline(always)]
     pub(crate) fn recorder(&self) -> &Recorder {
-        &self.recorder
+        &self.telling.recorder
     }
 
     /// Notes something, on any thread.
@@ -91,7 +91,7 @@ impl Shared {
     /// The time as a record has it.
     #[inline]
     pub(crate) fn ticks(&self) -> u64 {
-        self.recorder.ticks(self.time.clock())
+        self.recorder().ticks(self.time.clock())
     }
 
     /// Notes in the account of a task when it was woken, on the thread that is about to queue it.
@@ -103,36 +103,36 @@ impl Shared {
     /// Writes what happens on a thread without a P.
     pub(crate) fn write_elsewhere(&self, kind: EventKind, task: u64, number: u64) {
         let clock = self.time.clock();
-        self.recorder.write_elsewhere(clock, kind, task, number);
+        self.recorder().write_elsewhere(clock, kind, task, number);
     }
 
     /// Writes a line of a log on a thread without a P.
     #[cfg(feature = "tracing-layer")]
     pub(crate) fn write_line_elsewhere(&self, task: u64, line: &Line) {
         let clock = self.time.clock();
-        self.recorder.write_line_elsewhere(clock, task, line);
+        self.recorder().write_line_elsewhere(clock, task, line);
     }
 
     /// From now on this much is recorded.
     pub(crate) fn record(&self, level: Level) {
-        self.recorder.set_level(level);
+        self.recorder().set_level(level);
         self.watch_if_full();
     }
 
     fn watch_if_full(&self) {
-        if self.recorder.takes(Level::Full) {
+        if self.recorder().takes(Level::Full) {
             self.watch_all();
         }
     }
 
     /// What is recorded now.
     pub(crate) fn recorded_level(&self) -> Level {
-        self.recorder.level()
+        self.recorder().level()
     }
 
     /// One more viewer wants all to be recorded, or one that did does not any more.
     pub(crate) fn record_for_viewer(&self, wants_all: bool) {
-        self.recorder.set_viewer(wants_all);
+        self.recorder().set_viewer(wants_all);
         self.watch_if_full();
     }
 
@@ -141,7 +141,7 @@ impl Shared {
         let peers: Vec<_> = self.all_peers().collect();
         let rings = peers.iter().map(|peer| &peer.ring);
         let clock = self.time.clock();
-        self.recorder
+        self.recorder()
             .since(clock, newest_id(), rings, cursor, most as u64)
     }
 
@@ -168,7 +168,7 @@ impl Shared {
     pub(super) fn merged<'a>(&'a self, peers: &'a [&Peer], most: usize) -> Merged<'a> {
         let rings = peers.iter().map(|peer| (peer.index, &peer.ring));
         let clock = self.time.clock();
-        self.recorder.merged(clock, newest_id(), rings, most)
+        self.recorder().merged(clock, newest_id(), rings, most)
     }
 
     /// The tasks that are alive, by their numbers.

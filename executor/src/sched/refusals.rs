@@ -22,14 +22,14 @@ impl Shared {
     pub(crate) fn tell_refusals(&self) {
         // A runtime with a clock of its own does not depend on the machine, and one that nobody
         // hears must not take the words from the next one.
-        if self.time.clock().is_virtual() || !self.reports.are_heard() {
+        if self.time.clock().is_virtual() || !self.telling.reports.are_heard() {
             return;
         }
         let new = ws_reactor::untold_refusals();
         if new.is_empty() {
             return;
         }
-        if !self.reports.has_room() || !self.tell_of(&new) {
+        if !self.telling.reports.has_room() || !self.tell_of(&new) {
             ws_reactor::untell(&new);
         }
     }
@@ -44,7 +44,7 @@ impl Shared {
                 "the system refuses what the runtime can do without"
             )
         };
-        self.reports.tell_limited(
+        self.telling.reports.tell_limited(
             event,
             format_args!("the system refuses what the runtime can do without: {refusals}"),
         )

@@ -44,6 +44,7 @@ use crate::{
     policy::forks::takers,
     probe::{ProbeCount, ProbePoint},
     queue::{GlobalRunQueue, OrderedShared, OrderedStealer},
+    recorder::Recorder,
     reports::Reporter,
     sync::{
         Arc, Condvar, Mutex,
@@ -66,14 +67,40 @@ pub(crate) struct Shared {
     pub(crate) io: Io,
     pub(crate) threads: RuntimeThreads,
     pub(crate) end: End,
-    pub(crate) reports: Reporter,
-    pub(super) recorder: crate::recorder::Recorder,
-    pub(super) snapshots: SnapshotFiles,
-    pub(super) stall_teller: Teller,
-    pub(super) shown: Shown,
     pub(crate) monitor: Signals,
-    pub(super) watched_root: WatchedRoot,
+    pub(crate) telling: Telling,
+}
+
+/// What is told of the runtime, and what is kept for that.
+#[derive(Debug)]
+pub(crate) struct Telling {
+    pub(crate) reports: Reporter,
+    /// The stalls that are to be reported.
+    pub(super) stalls: Teller,
+    pub(super) recorder: Recorder,
+    pub(super) snapshots: SnapshotFiles,
     pub(super) traces: Traces,
+    /// What a viewer gets beside that.
+    pub(super) shown: Shown,
+    pub(super) watched_root: WatchedRoot,
+}
+
+impl Telling {
+    fn new(config: &Config, clock: &Clock) -> Self {
+        let (memory, level) = config.recorder;
+        // A simulated runtime writes no files.
+        let snapshots = config.snapshots.clone();
+        let snapshots = snapshots.filter(|_| !config.is_simulated(clock));
+        Self {
+            reports: Reporter::new(config.reports),
+            stalls: Teller::default(),
+            recorder: Recorder::new(memory, level, clock),
+            snapshots: SnapshotFiles::new(snapshots),
+            traces: Traces::default(),
+            shown: Shown::default(),
+            watched_root: WatchedRoot::default(),
+        }
+    }
 }
 
 /// The queues of all threads.
@@ -124,13 +151,7 @@ impl Shared {
             None => Nodes::of_system(),
             Some(planted) => planted.clone(),
         };
-        let recorder = {
-            let (memory, level) = config.recorder;
-            crate::recorder::Recorder::new(memory, level, time.clock())
-        };
-        // A simulated runtime writes no files.
-        let snapshots = config.snapshots.clone();
-        let snapshots = snapshots.filter(|_| !config.is_simulated(time.clock()));
+        let telling = Telling::new(&config, time.clock());
         Ok(Arc::new_cyclic(|this| {
             let (table, owner) = live_table();
             Self {
@@ -155,14 +176,8 @@ impl Shared {
                 time,
                 io: Io::new(netpoll),
                 end: End::new(),
-                reports: Reporter::new(config.reports),
-                recorder,
-                snapshots: SnapshotFiles::new(snapshots),
-                stall_teller: Teller::default(),
-                shown: Shown::default(),
                 monitor: Signals::default(),
-                watched_root: WatchedRoot::default(),
-                traces: Traces::default(),
+                telling,
                 config,
             }
         }))
@@ -250,7 +265,7 @@ impl Shared {
             self.config.above.task_functions,
             Arc::new(timers),
             // A thread in `block_on` has a P, too, and others may then be the workers'.
-            self.recorder.ring(index < 2 * self.idle.workers()),
+            self.telling.recorder.ring(index < 2 * self.idle.workers()),
             Bit::new(&self.processors.computing, index),
             self.config.seed,
         ));

@@ -71,7 +71,7 @@ impl Shared {
             began_ns: self.time.clock().now_ns().saturating_sub(lasted),
             report: report.clone(),
         };
-        let mut stalls = self.shown.stalls.lock();
+        let mut stalls = self.telling.shown.stalls.lock();
         let same = stalls.iter_mut().rev().find(|kept| {
             kept.report.id == report.id
                 && kept.report.phase != StallPhase::Ended
@@ -97,7 +97,7 @@ impl Shared {
 
     /// The stalls that were reported last, the oldest first.
     pub(crate) fn shown_stalls(&self) -> Vec<ShownStall> {
-        self.shown.stalls.lock().iter().cloned().collect()
+        self.telling.shown.stalls.lock().iter().cloned().collect()
     }
 }
 

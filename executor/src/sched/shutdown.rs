@@ -157,7 +157,7 @@ impl Shared {
             return;
         }
         // Not under the limit of the report of that panic: one of the two would be left out.
-        self.reports.tell_limited(
+        self.telling.reports.tell_limited(
             || tracing::error!("a task panicked: the runtime shuts down, as its builder asked for"),
             "a task panicked: the runtime shuts down, as its builder asked for",
         );
@@ -305,7 +305,7 @@ impl Shared {
         if let Err(error) = &started {
             let advice = advice(THREAD, error);
             let words = Advised(error, advice);
-            self.reports.tell(
+            self.telling.reports.tell(
                 || tracing::warn!(%error, advice, what, "no thread in the background"),
                 format_args!("no thread in the background for {what:?}: {words}"),
             );
@@ -386,7 +386,7 @@ impl Shared {
         // Each below that line.
         let named: String = left.iter().map(|task| format!("\n  {task}")).collect();
         // It comes once, and must not be a line that is left out.
-        self.reports.tell_limited(
+        self.telling.reports.tell_limited(
             event,
             format_args!(
                 "the runtime was shut down while tasks still ran (tasks: {tasks}, threads: \

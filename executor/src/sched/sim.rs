@@ -62,6 +62,7 @@ mod check;
 #[cfg(ws_lines)]
 mod lines;
 mod paced;
+mod pickup;
 mod program;
 mod scaling;
 mod tests;

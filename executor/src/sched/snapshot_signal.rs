@@ -34,13 +34,13 @@ pub(crate) fn may_listen(signal: i32) -> bool {
 impl Shared {
     /// Begins to listen, if that is wanted. Once, when the runtime is built.
     pub(crate) fn listen_for_snapshots(&self) -> io::Result<()> {
-        let Some(signal) = self.snapshots.signal() else {
+        let Some(signal) = self.telling.snapshots.signal() else {
             return Ok(());
         };
         let (mut heard, told) = UnixStream::pair()?;
         let end = told.try_clone()?;
         let handler = pipe::register(signal, told)?;
-        *self.snapshots.listening.0.lock() = Some((handler, end));
+        *self.telling.snapshots.listening.0.lock() = Some((handler, end));
         let shared = self.strong();
         let builder = thread::Builder::new().name(format!("{}-sig", self.config.name));
         let started = self.start(builder, move || {
@@ -64,7 +64,7 @@ impl Shared {
 
     /// Lets the thread end.
     pub(super) fn ignore_snapshot_signal(&self) {
-        if let Some((handler, end)) = self.snapshots.listening.0.lock().take() {
+        if let Some((handler, end)) = self.telling.snapshots.listening.0.lock().take() {
             unregister(handler);
             // It was not shut down before, so there is no error.
             let _ = end.shutdown(Shutdown::Both);

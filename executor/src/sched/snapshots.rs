@@ -212,13 +212,13 @@ impl SnapshotFiles {
 impl Shared {
     /// Where snapshots are written to, if a folder is set.
     pub(crate) fn snapshot_folder(&self) -> Option<&Path> {
-        let config = self.snapshots.config.as_ref()?;
+        let config = self.telling.snapshots.config.as_ref()?;
         Some(&config.dir)
     }
 
     /// Has a recording written to a file. Whether that has begun.
     pub(crate) fn snapshot(&self, why: Why<'_>) -> bool {
-        let files = &self.snapshots;
+        let files = &self.telling.snapshots;
         // The end joins workers and monitor before it looks for the last time whether there is a
         // thread to join. It does not wait for others that ask.
         let is_asked = !matches!(why, Why::Stall | Why::Panic);
@@ -259,7 +259,7 @@ impl Shared {
 
     /// Enters a file that was written, and removes those that are too many.
     fn keep(&self, path: PathBuf, keep: usize) {
-        let mut written = self.snapshots.written.lock();
+        let mut written = self.telling.snapshots.written.lock();
         written.files.push_back(path);
         let too_many = written.files.len().saturating_sub(keep);
         let old: Vec<_> = written.files.drain(..too_many).collect();
@@ -271,11 +271,11 @@ impl Shared {
     }
 
     fn cannot_write(&self, path: &Path, error: &io::Error) {
-        if self.snapshots.errors.passes() {
+        if self.telling.snapshots.errors.passes() {
             let path = path.display();
             // With a limit of its own: the report of the panic or stall that is to be recorded
             // comes at the same moment, and must not be the line that is left out.
-            self.reports.tell_limited(
+            self.telling.reports.tell_limited(
                 || tracing::error!(%error, %path, "a recording could not be written"),
                 format_args!("a recording could not be written to {path}: {error}"),
             );
@@ -288,7 +288,7 @@ struct Over<'a>(&'a Arc<Shared>);
 
 impl Drop for Over<'_> {
     fn drop(&mut self) {
-        self.0.snapshots.written.lock().writes = false;
+        self.0.telling.snapshots.written.lock().writes = false;
     }
 }
 
@@ -414,7 +414,7 @@ mod tests {
     #[test]
     fn eight_are_kept_by_default() {
         let folder = InFolder::new("eight");
-        let config = folder.shared().snapshots.config.as_ref().unwrap();
+        let config = folder.shared().telling.snapshots.config.as_ref().unwrap();
         for number in 1..=9 {
             let path = folder.dir.join(number.to_string());
             File::create(&path).unwrap();

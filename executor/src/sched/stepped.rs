@@ -202,7 +202,7 @@ impl Thread {
                 }
                 let slept = Slept {
                     expired: at == At::Asleep && !notified && hand.expires(),
-                    ready: !worker.ready.borrow().is_empty(),
+                    ready: !worker.brought.ready.borrow().is_empty(),
                 };
                 match worker.after_sleep(slept) {
                     None => At::Parking,

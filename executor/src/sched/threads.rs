@@ -492,7 +492,7 @@ impl Shared {
         for peer in self.unbound() {
             // It is there before its thread is awake: that may be shut down and leave in its next
             // step.
-            if let Err(back) = peer.handed.put(call) {
+            if let Err(back) = peer.thread.handed.put(call) {
                 call = back;
                 continue;
             }
@@ -506,7 +506,7 @@ impl Shared {
                 }
                 Err(back) => permit = back,
             }
-            match peer.handed.take() {
+            match peer.thread.handed.take() {
                 Some(back) => call = back,
                 // Its thread woke up by itself, and has it.
                 None => {
@@ -535,7 +535,7 @@ impl Shared {
     fn report_no_thread(&self, why: &dyn fmt::Display) {
         self.threads.refusals.fetch_add(1, Relaxed);
         if self.threads.refusal_reports.passes() {
-            self.reports.tell_limited(
+            self.telling.reports.tell_limited(
                 || tracing::warn!(%why, "no thread could be started: work waits for the others"),
                 format_args!("no thread could be started: work waits for the others: {why}"),
             );

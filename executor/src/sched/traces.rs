@@ -343,7 +343,7 @@ impl Shared {
             }
         });
         for task in tasks {
-            self.traces.trace(&ask, &task);
+            self.telling.traces.trace(&ask, &task);
         }
         ask.is_told(None);
         ask

@@ -164,7 +164,7 @@ impl Sleeper for Worker {
         batch.extend(self.p.runnext.take());
         batch.extend(std::iter::from_fn(|| self.p.forks.pop()));
         // It blocks before it came to that.
-        batch.extend(self.peer().handed.take());
+        batch.extend(self.peer().thread.handed.take());
         self.p.lrq.drain(|task| batch.push(task));
         if !batch.is_empty() {
             self.peer().flags.gave_away.store(true, Relaxed);
@@ -203,7 +203,7 @@ impl Sleeper for Worker {
         self.peer().thread.affinity.wake_up();
         Slept {
             expired,
-            ready: !self.ready.borrow().is_empty(),
+            ready: !self.brought.ready.borrow().is_empty(),
         }
     }
 
@@ -213,9 +213,9 @@ impl Sleeper for Worker {
 
     fn wake_what_came(&self) {
         // Without a permit they go to the global queue.
-        let ready = self.ready.take();
+        let ready = self.brought.ready.take();
         if self.wake_batch(ready) > 0 && !self.peer().state.has_permit() {
-            self.passed_on.set(true);
+            self.brought.passed_on.set(true);
             self.shared.need_permit();
         }
     }
@@ -229,7 +229,7 @@ impl Sleeper for Worker {
     }
 
     fn wakes_up(&self) {
-        self.passed_on.set(false);
+        self.brought.passed_on.set(false);
         event!(self, Unpark, (), 0);
         self.shared.note_node(self.index());
         self.p.begins(self.now());
@@ -266,7 +266,7 @@ impl Worker {
         // See the module's head. A thread in `block_on` leaves it to the workers for good. While
         // nothing is awaited it stays on its own parker, which is woken more cheaply. Not where no
         // thread can be had: then there may be no worker to leave it to.
-        let left_to_workers = self.passed_on.get()
+        let left_to_workers = self.brought.passed_on.get()
             && self.shared.has_threads()
             && !self.shared.threads.refused.load(Relaxed);
         let elsewhere = match self.scope {
@@ -301,7 +301,7 @@ impl Worker {
                 poller.cancel();
             } else {
                 let until = next.map(|next| clock.from_ns(next));
-                let result = poller.wait(until, &mut self.ready.borrow_mut());
+                let result = poller.wait(until, &mut self.brought.ready.borrow_mut());
                 waited = result.map(|_| ());
             }
         });
@@ -335,11 +335,11 @@ impl Worker {
         self.p.set_now(now);
         self.shared.io.last_look.store(now, Relaxed);
         self.peer().counters.netpolls.add(1);
-        let brought = self.ready.borrow().len();
+        let brought = self.brought.ready.borrow().len();
         if brought > 0 {
             event!(self, Netpoll, (), brought);
         }
-        let fired = self.shared.fire_due(now, &mut self.ready.borrow_mut());
+        let fired = self.shared.fire_due(now, &mut self.brought.ready.borrow_mut());
         self.peer().counters.timers.add(fired as u64);
         self.shared.io.timer_slack.came(fired, now);
     }
@@ -370,11 +370,11 @@ impl Worker {
                 break;
             }
             self.wait_on(root.parker(), None);
-            let ready = self.ready.take();
+            let ready = self.brought.ready.take();
             let before = self.peer().counters.flushed.get();
             self.wake_batch(ready);
             if self.peer().counters.flushed.get() != before {
-                self.passed_on.set(true);
+                self.brought.passed_on.set(true);
             }
         }
         if hooked {
@@ -431,7 +431,7 @@ impl Shared {
             return;
         };
         if self.io.reports.passes() {
-            self.reports.tell_limited(
+            self.telling.reports.tell_limited(
                 || tracing::error!(%error, "the netpoll failed: no socket is heard of"),
                 format_args!("the netpoll failed: no socket is heard of: {error}"),
             );

@@ -83,15 +83,23 @@ pub(crate) struct Worker {
     /// See [`Sleeper::parking`].
     pub(super) parking: Cell<bool>,
     pub(super) next: NextStep,
-    /// Wakers from the netpoll and the timers, on their way to being woken.
-    pub(super) ready: RefCell<Vec<Waker>>,
+    pub(super) brought: Brought,
     pub(super) seen: SeenOfOthers,
-    /// This thread passed on what it found in the netpoll: it had no permit for it, or it is in
-    /// `block_on`, and the task another's.
-    pub(super) passed_on: Cell<bool>,
     /// What its P counted as spawned when this thread took it.
     pub(super) spawned_before: u64,
     pub(crate) nested: Nested,
+}
+
+/// What the netpoll and the timers have brought.
+#[derive(Default)]
+pub(super) struct Brought {
+    /// Wakers that are on their way to being woken.
+    pub(super) ready: RefCell<Vec<Waker>>,
+    /// While one batch of them is woken: how many tasks that has queued so far.
+    pub(super) queued: Cell<Option<usize>>,
+    /// This thread passed on what it found in the netpoll: it had no permit for it, or it is in
+    /// `block_on`, and the task another's.
+    pub(super) passed_on: Cell<bool>,
 }
 
 /// What decides where the next step looks first.
@@ -211,9 +219,8 @@ impl Worker {
             spinning: Cell::new(None),
             parking: Cell::new(false),
             next: NextStep::default(),
-            ready: RefCell::new(Vec::new()),
+            brought: Brought::default(),
             seen: SeenOfOthers::default(),
-            passed_on: Cell::new(false),
             spawned_before,
             nested: Nested::default(),
         }
@@ -276,7 +283,7 @@ impl Worker {
 
     /// Polls a task, and puts it where it belongs.
     pub(crate) fn poll(&self, task: Task) {
-        let is_as_before = task.header().account().begins_poll(self.peer().lane.get());
+        let is_as_before = task.header().account().begins_poll(self.peer().progress.lane.get());
         if is_as_before {
             self.poll_as(task, Unwatched);
         } else if let Some(task) = self.poll_and_watch(task) {
@@ -288,7 +295,7 @@ impl Worker {
     #[cold]
     #[inline(never)]
     fn poll_and_watch(&self, task: Task) -> Option<Task> {
-        let is_looked_at = self.peer().lane.get().is_looked_at();
+        let is_looked_at = self.peer().progress.lane.get().is_looked_at();
         let is_traced = self.moves_here(task.header());
         if is_traced {
             let watched = self.watch(&task);
@@ -307,7 +314,7 @@ impl Worker {
     fn poll_and_trace(&self, task: Task, watched: Watched) {
         let id = task.header().id();
         let ((), places) = traced::collect(|| self.poll_as(task, Traced(watched)));
-        self.shared.traces.answer(id, places);
+        self.shared.telling.traces.answer(id, places);
     }
 
     /// Compiled for each way in which a poll is looked at, or is not.
@@ -464,7 +471,7 @@ impl Worker {
 
     /// After it woke up: runs the call that a bound thread has handed to it, if there is one.
     pub(crate) fn run_handed(&self) {
-        if let Some(call) = self.peer().handed.take() {
+        if let Some(call) = self.peer().thread.handed.take() {
             self.p.tick();
             self.poll(call);
         }

@@ -36,7 +36,7 @@ impl Worker {
         shared.poll_as(self.index(), poller, |poller| {
             parker.park_polling(|| {
                 poller.prepare();
-                let ready = &mut *self.ready.borrow_mut();
+                let ready = &mut *self.brought.ready.borrow_mut();
                 if paused.fall_asleep() {
                     shared.pass_time(paused, poller, ready);
                 } else {

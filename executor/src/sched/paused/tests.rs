@@ -431,7 +431,7 @@ fn the_clock_jumps_from_one_timer_to_the_next() {
     for at in [300, 500] {
         assert!(!waits(&worker));
         assert_eq!(now_ns(shared), at);
-        assert_eq!(worker.ready.take().len(), 1, "one was due");
+        assert_eq!(worker.brought.ready.take().len(), 1, "one was due");
     }
     drop(enrolled);
     end(runtime, [worker]);
@@ -488,7 +488,7 @@ fn what_the_netpoll_has_comes_before_the_next_timer() {
     sender.write_all(b"x").unwrap();
     assert!(!waits(&worker));
     assert_eq!(now_ns(shared), 0);
-    assert_eq!(worker.ready.take().len(), 1);
+    assert_eq!(worker.brought.ready.take().len(), 1);
     assert!(!waits(&worker));
     assert_eq!(now_ns(shared), 300, "nothing else has come");
     source.deregister(&mut receiver).unwrap();

@@ -257,7 +257,7 @@ fn a_call_is_passed_on_with_a_free_permit_or_else_with_the_own() {
         assert_eq!(worker.peer().state.has_permit(), is_free);
         assert_eq!(sleeper.check_before_sleep(), Look::Up);
         assert!(sleeper.peer().state.has_permit());
-        let handed = sleeper.peer().handed.take().expect("it was handed over");
+        let handed = sleeper.peer().thread.handed.take().expect("it was handed over");
         assert_eq!(handed.header().id(), id);
         let _ = handed.cancel();
         if let Some(permit) = permit {
@@ -277,7 +277,7 @@ fn who_has_no_permit_leaves_the_call_to_all() {
     let taken = worker.peer().state.revoke().expect("it has one");
     worker.pass_on(call);
     assert_eq!(shared.queues.grq.len(), 1);
-    assert!(sleeper.peer().handed.take().is_none());
+    assert!(sleeper.peer().thread.handed.take().is_none());
     assert_eq!(
         sleeper.check_before_sleep(),
         Look::Up,

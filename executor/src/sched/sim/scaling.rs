@@ -20,10 +20,12 @@
 //! | --- | --- |
 //! | tree | a task spawns two, and so on; the last ones compute for 10 us |
 //! | batches | a task spawns 64 in each poll and yields; each computes for 10 us. Its critical path is the spawning |
+//! | chain | a task computes for 1 us and spawns the next one. It is its own critical path |
 //!
 //! `cargo xtask scaling` writes the whole table to `docs/scaling.md`, by `WS_SIM_TABLE=FILE`, and
-//! `WS_SIM_COSTS` has the costs of a machine. Without the first, the small rows run, and what they
-//! assert does not depend on the machine.
+//! `WS_SIM_COSTS` has the costs of a machine. `cargo xtask ablate` has its rows written by
+//! `WS_SIM_COMPARED=FILE`. Without these the small rows run, and what they assert does not depend
+//! on the machine.
 
 use std::{env, fmt::Write, fs};
 
@@ -49,6 +51,8 @@ pub(super) const COSTS: Costs = Costs {
 
 /// What a task of the last kind computes for.
 pub(super) const LEAF_NS: u64 = 10_000;
+/// The same for each task of a chain: less than a thread takes to wake up.
+const LINK_NS: u64 = 1_000;
 /// The same before the program begins.
 const WARM_NS: u64 = 2_000_000;
 /// Tasks that are spawned in one poll.
@@ -60,6 +64,8 @@ pub(super) enum Program {
     Tree(u32),
     /// So many batches.
     Batches(u64),
+    /// So many tasks, one after the other.
+    Chain(u64),
 }
 
 impl Program {
@@ -67,6 +73,7 @@ impl Program {
         match self {
             Self::Tree(depth) => (2 << depth) - 1,
             Self::Batches(count) => count * BATCH + 1,
+            Self::Chain(count) => count,
         }
     }
 
@@ -74,22 +81,29 @@ impl Program {
         match self {
             Self::Tree(depth) => 1 << depth,
             Self::Batches(count) => count * BATCH,
+            Self::Chain(_) => 0,
         }
     }
 
     /// What one worker takes that never looks for anything.
     fn t1(self, costs: &Costs) -> u64 {
         let polls = match self {
-            Self::Tree(_) => self.tasks(),
+            Self::Tree(_) | Self::Chain(_) => self.tasks(),
             Self::Batches(count) => self.leaves() + count + 1,
         };
-        polls * costs.poll_ns + (self.tasks() - 1) * costs.spawn_ns + self.leaves() * LEAF_NS
+        let links = match self {
+            Self::Chain(count) => count * LINK_NS,
+            Self::Tree(_) | Self::Batches(_) => 0,
+        };
+        let computes = self.leaves() * LEAF_NS + links;
+        polls * costs.poll_ns + (self.tasks() - 1) * costs.spawn_ns + computes
     }
 
     fn critical_path(self, costs: &Costs) -> u64 {
         let before = match self {
             Self::Tree(depth) => u64::from(depth) * (costs.poll_ns + 2 * costs.spawn_ns),
             Self::Batches(count) => count * (costs.poll_ns + BATCH * costs.spawn_ns),
+            Self::Chain(_) => return self.t1(costs),
         };
         before + costs.poll_ns + LEAF_NS
     }
@@ -103,7 +117,15 @@ impl Program {
                     task::yield_now().await;
                 }
             })),
+            Self::Chain(count) => drop(runtime.handle().spawn(async move { chain(count - 1) })),
         }
+    }
+}
+
+fn chain(left: u64) {
+    work(LINK_NS);
+    if let Some(left) = left.checked_sub(1) {
+        drop(spawn(async move { chain(left) }));
     }
 }
 
@@ -206,7 +228,7 @@ fn costs() -> Costs {
 #[test]
 fn a_program_takes_its_share_and_some_critical_paths() {
     for workers in [1, 2, 3, 8, 32, 128] {
-        for program in [Program::Tree(11), Program::Batches(32)] {
+        for program in [Program::Tree(11), Program::Batches(32), Program::Chain(500)] {
             let row = run(7, workers, program, &COSTS);
             assert_eq!(row.did.spawned, program.tasks() - 1, "{row:?}");
             let p = workers as f64;
@@ -256,6 +278,23 @@ fn table(seed: u64, costs: &Costs) -> String {
     text
 }
 
+/// What `cargo xtask ablate` compares: program, workers, seed, nanoseconds and wake-ups.
+fn compared(costs: &Costs) -> String {
+    let mut text = String::new();
+    for (name, program) in [
+        ("tree", Program::Tree(14)),
+        ("batches", Program::Batches(256)),
+        ("chain", Program::Chain(10_000)),
+    ] {
+        for (workers, seed) in [64, 1024].into_iter().flat_map(|p| (1..=3).map(move |s| (p, s))) {
+            let row = run(seed, workers, program, costs);
+            let (took, woken) = (row.took, row.did.woken);
+            writeln!(text, "{name} {workers} {seed} {took} {woken}").expect("a String takes all");
+        }
+    }
+    text
+}
+
 #[test]
 fn the_same_seed_gives_the_same_row() {
     let rows = [(); 2].map(|()| format!("{:?}", run(3, 16, Program::Tree(9), &COSTS)));
@@ -263,5 +302,8 @@ fn the_same_seed_gives_the_same_row() {
     if let Ok(path) = env::var("WS_SIM_TABLE") {
         let seed = env::var("WS_SIM_SEED").map_or(1, |text| text.parse().expect("a seed"));
         fs::write(&path, table(seed, &costs())).expect("the table can be written");
+    }
+    if let Ok(path) = env::var("WS_SIM_COMPARED") {
+        fs::write(&path, compared(&costs())).expect("the rows can be written");
     }
 }

@@ -46,7 +46,7 @@ struct Waiting {
 impl Shared {
     /// Tells of a stall, here or on another thread.
     pub(super) fn tell_stall(&self, report: &StallReport) {
-        let mut waiting = self.stall_teller.waiting.lock();
+        let mut waiting = self.telling.stalls.waiting.lock();
         if !waiting.tells && !report.stack.is_some() {
             drop(waiting);
             return tell(self, report);
@@ -71,7 +71,7 @@ impl Shared {
         });
         if started.is_err() {
             let reports = {
-                let mut waiting = self.stall_teller.waiting.lock();
+                let mut waiting = self.telling.stalls.waiting.lock();
                 waiting.tells = false;
                 std::mem::take(&mut waiting.reports)
             };
@@ -89,7 +89,7 @@ struct Over<'a>(&'a Arc<Shared>);
 impl Over<'_> {
     /// None: it is over, and another report needs another thread.
     fn next(&self) -> Option<StallReport> {
-        let mut waiting = self.0.stall_teller.waiting.lock();
+        let mut waiting = self.0.telling.stalls.waiting.lock();
         let next = waiting.reports.pop_front();
         waiting.tells = next.is_some();
         next
@@ -99,7 +99,7 @@ impl Over<'_> {
 impl Drop for Over<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.stall_teller.waiting.lock().tells = false;
+            self.0.telling.stalls.waiting.lock().tells = false;
         }
     }
 }
@@ -126,7 +126,7 @@ fn tell(shared: &Shared, stall: &StallReport) {
         StallPhase::Begun | StallPhase::GoesOn => warn!("a task holds its thread for long"),
         StallPhase::Ended => warn!("a task held its thread for long"),
     };
-    shared.reports.tell(event, stall);
+    shared.telling.reports.tell(event, stall);
 }
 
 #[cfg(test)]
@@ -177,7 +177,7 @@ mod tests {
     fn so_many_wait_at_most() {
         let runtime = Runtime::new().unwrap();
         let shared = runtime.handle().shared();
-        shared.stall_teller.waiting.lock().tells = true;
+        shared.telling.stalls.waiting.lock().tells = true;
         for number in 0..40 {
             let report = StallReport {
                 id: Id::new(number),
@@ -186,7 +186,7 @@ mod tests {
             };
             shared.tell_stall(&report);
         }
-        let waiting = shared.stall_teller.waiting.lock();
+        let waiting = shared.telling.stalls.waiting.lock();
         let ids: Vec<_> = waiting.reports.iter().map(|it| it.id.as_u64()).collect();
         assert_eq!(ids, (0..32).collect::<Vec<_>>());
     }

@@ -99,7 +99,7 @@ fn bring(worker: &Worker, meanwhile: impl Fn() + Send + Sync + 'static) -> usize
         started: AtomicUsize::new(0),
     });
     let first = Waker::from(waker.clone());
-    worker.ready.borrow_mut().insert(0, first);
+    worker.brought.ready.borrow_mut().insert(0, first);
     context::with_worker_frame(worker, || worker.after_sleep(READY));
     waker.started.load(Relaxed)
 }
@@ -195,7 +195,7 @@ fn who_comes_back_with_a_permit_does_not_lie_down_with_it() {
     worker.p.tick();
     assert!(!worker.begin_park(), "nothing is queued");
     others[1].try_run();
-    worker.ready.borrow_mut().push(Shares::new(Spawns).into());
+    worker.brought.ready.borrow_mut().push(Shares::new(Spawns).into());
     bring(&worker, give_back(&runtime, others[1].index()));
     assert!(worker.own_peer().state.has_permit(), "its queue has tasks");
     context::with_worker_frame(&worker, || match worker.step() {
@@ -222,7 +222,7 @@ fn who_loses_its_permit_again_leaves_its_tasks_to_others() {
     others[1].try_run();
     let spawns = Does(|| drop(crate::spawn(async {})));
     let taken_again = Does(give_back(&runtime, worker.index()));
-    worker.ready.borrow_mut().push(Shares::new(spawns).into());
+    worker.brought.ready.borrow_mut().push(Shares::new(spawns).into());
     worker
         .ready
         .borrow_mut()
@@ -243,12 +243,12 @@ fn a_call_that_was_handed_over_does_not_wait_for_a_block() {
     drop(runtime.handle().spawn(async {}));
     let call = worker.shared().pop_queued().expect("it was queued");
     assert!(
-        worker.own_peer().handed.put(call).is_ok(),
+        worker.own_peer().thread.handed.put(call).is_ok(),
         "there is none yet"
     );
     bring(&worker, || ());
     assert!(
-        worker.own_peer().handed.take().is_none(),
+        worker.own_peer().thread.handed.take().is_none(),
         "it is with others"
     );
     assert!(worker.shared().has_queued());
@@ -333,7 +333,7 @@ fn waits_after(worker: &Worker, burst: usize, later: u64, times: usize) -> u64 {
         }
         advance(worker, later);
         assert!(wait(worker).ready);
-        worker.ready.take();
+        worker.brought.ready.take();
     };
     // The last one is long ago.
     advance(worker, HOUR);
@@ -399,7 +399,7 @@ fn what_was_due_when_a_burst_came_does_not_wait_for_the_next() {
         arm(&worker, Duration::ZERO, Waker::noop().clone());
     }
     assert!(wait(&worker).ready);
-    let fired = worker.ready.take().len();
+    let fired = worker.brought.ready.take().len();
     assert!((SLACK_TIMERS..1_000).contains(&fired), "{fired}");
     assert!(worker.env().next_wake_up() <= Some(worker.now()));
     end(runtime, [worker]);
@@ -417,7 +417,7 @@ fn who_lets_a_burst_gather_is_brought_what_comes_meanwhile() {
     advance(&worker, Duration::from_nanos(1));
     events.bring(Waker::noop());
     worker.wait_on(&worker.own_peer().thread.parker, None);
-    assert_eq!(worker.ready.take().len(), 2, "it did not wait at all");
+    assert_eq!(worker.brought.ready.take().len(), 2, "it did not wait at all");
     drop(events);
     end(runtime, [worker]);
 }
@@ -431,11 +431,11 @@ fn who_waits_for_a_timer_is_brought_what_comes_before() {
     arm(&worker, HOUR, Waker::noop().clone());
     events.bring(Waker::noop());
     worker.wait_on(&worker.own_peer().thread.parker, None);
-    assert_eq!(worker.ready.take().len(), 1);
+    assert_eq!(worker.brought.ready.take().len(), 1);
     assert_eq!(recorded_netpolls(&runtime), [1]);
     advance(&worker, HOUR);
     assert!(polls(&worker));
-    assert_eq!(worker.ready.take().len(), 1, "that is the timer");
+    assert_eq!(worker.brought.ready.take().len(), 1, "that is the timer");
     drop(events);
     end(runtime, [worker]);
 }
