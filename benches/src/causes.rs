@@ -151,8 +151,7 @@ const CAUSES: &[(&str, &[&str], &str)] = &[
 ];
 
 /// The same for rows that take more CPU time than a peer's.
-const CPU_CAUSES: &[(&str, &[&str], &str)] = &[
-];
+const CPU_CAUSES: &[(&str, &[&str], &str)] = &[];
 
 /// The cause for a row that was lost to a peer, if it is known.
 pub(crate) fn of(row: &str, peer: &str) -> Option<&'static str> {
@@ -164,11 +163,7 @@ pub(crate) fn of_cpu(row: &str, peer: &str) -> Option<&'static str> {
     found(CPU_CAUSES, row, peer)
 }
 
-fn found(
-    causes: &'static [(&str, &[&str], &str)],
-    row: &str,
-    peer: &str,
-) -> Option<&'static str> {
+fn found(causes: &'static [(&str, &[&str], &str)], row: &str, peer: &str) -> Option<&'static str> {
     let known = causes
         .iter()
         .find(|(name, peers, _)| is_meant(name, row) && peers.contains(&peer));

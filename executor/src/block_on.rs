@@ -82,7 +82,7 @@ use crate::{
     permit::sleep::{Awake, Sleeper},
     sched::{
         LazyWorker, Root, Shared, Worker,
-        shutdown::{in_a_hook, is_in_a_hook},
+        state::hooks::{in_a_hook, is_in_a_hook},
         worker::{Scope, Step},
     },
     sync::Arc,
@@ -219,7 +219,7 @@ fn work_until_done<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output {
     };
     let root = Root::new();
     let enrolled = shared.enroll(&root);
-    root.settle(shared, Some(processor.peer.clone()));
+    root.settle(&shared.io.netpoll, Some(processor.peer.clone()));
     let worker = Worker::new(shared.clone(), processor, Scope::All, Some(root.clone()));
     worker.arrive();
     let result = context::with_worker_frame(&worker, || {

@@ -72,6 +72,7 @@ pub mod runtime;
 #[cfg(all(test, not(ws_loom)))]
 #[path = "../tests/common/scale.rs"]
 mod scale;
+#[cfg(not(ws_loom))]
 mod sched;
 #[cfg(not(ws_loom))]
 mod semaphore;

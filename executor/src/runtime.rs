@@ -50,7 +50,7 @@ use crate::{
     block_on::{self, in_place::block_in_place},
     cell::console::root,
     context,
-    sched::{Shared, shutdown::is_in_a_hook},
+    sched::{Shared, state::hooks::is_in_a_hook},
     sync::Arc,
     task::JoinHandle,
 };

@@ -22,7 +22,7 @@ use crate::{
 #[cfg(feature = "tracing-layer")]
 pub use self::layer::Layer;
 pub use crate::recorder::{Event, EventKind, Level, RecordedTask, Recording, UnknownLevel};
-pub use crate::sched::snapshots::Snapshots;
+pub use crate::sched::state::snapshot_files::Snapshots;
 
 /// Records that the program is here, with the task that this thread polls.
 ///

@@ -68,7 +68,11 @@ pub(crate) fn measure(root: &Path, name: Option<&str>) -> Result<(), Failure> {
     }
     let wanted: Vec<_> = wanted.into_iter().copied().collect();
     let program = cargo::target(root).join("ablate/release/ws-bench");
-    cargo_with_switches(root, "build --release --package ws-bench --bin ws-bench", None)?;
+    cargo_with_switches(
+        root,
+        "build --release --package ws-bench --bin ws-bench",
+        None,
+    )?;
     simulate(root, &wanted)?;
     for &(workers, busy, rounds) in MACHINES {
         println!(
@@ -128,7 +132,9 @@ fn cargo_with_switches(
         .env("CARGO_TARGET_DIR", cargo::target(root).join("ablate"))
         .args(arguments.split(' '));
     if let Some((file, without)) = out {
-        command.env("WS_SIM_COMPARED", file).env("WS_WITHOUT", without);
+        command
+            .env("WS_SIM_COMPARED", file)
+            .env("WS_WITHOUT", without);
     }
     process::run(&mut command)
 }
@@ -146,7 +152,9 @@ fn simulate(root: &Path, wanted: &[(&str, &str)]) -> Result<(), Failure> {
         parse(&text.map_err(|error| format!("{}: {error}", file.display()))?)
     };
     let whole = run("")?;
-    println!("\n## Simulated: without it, to with it; the median, and the least and most, of 3 seeds\n");
+    println!(
+        "\n## Simulated: without it, to with it; the median, and the least and most, of 3 seeds\n"
+    );
     println!("| heuristic | program | workers | time | wake-ups |");
     println!("| --- | --- | ---: | ---: | ---: |");
     for (heuristic, _) in wanted {
@@ -187,9 +195,17 @@ fn compare(without: &Simulated, with: &Simulated) -> Vec<String> {
         let with = with.get(key)?;
         let took = without.iter().zip(with).map(|(a, b)| (a.0, b.0)).collect();
         // One more each: there may be none.
-        let woken = without.iter().zip(with).map(|(a, b)| (a.1 + 1.0, b.1 + 1.0));
+        let woken = without
+            .iter()
+            .zip(with)
+            .map(|(a, b)| (a.1 + 1.0, b.1 + 1.0));
         let woken = ratios(woken.collect());
-        Some(format!("| {} | {} | {} | {woken} |", key.0, key.1, ratios(took)))
+        Some(format!(
+            "| {} | {} | {} | {woken} |",
+            key.0,
+            key.1,
+            ratios(took)
+        ))
     };
     without.iter().filter_map(line).collect()
 }
@@ -233,6 +249,10 @@ mod tests {
         let without = parse("tree 64 1 150 19\ntree 64 2 200 9\ntree 64 3 300 9\n").unwrap();
         let expected = "| tree | 64 | 1.50 (1.00 to 3.00) | 1.00 (1.00 to 2.00) |";
         assert_eq!(compare(&without, &with), [expected]);
-        assert!(parse("tree 64 1 x 9").unwrap_err().contains("tree 64 1 x 9"));
+        assert!(
+            parse("tree 64 1 x 9")
+                .unwrap_err()
+                .contains("tree 64 1 x 9")
+        );
     }
 }

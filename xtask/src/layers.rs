@@ -8,6 +8,10 @@
 //! A module is a file or a folder directly below `executor/src`. What only tests and models use is
 //! left out. Paths are read from the text, behind `crate::` and `super::`, in `use` and elsewhere:
 //! comments and strings are passed over, and a macro that makes a path up is not seen.
+//!
+//! Inside a module no more than a handful of files may import one another (`layers/circles.rs`).
+
+mod circles;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -31,9 +35,10 @@ pub(crate) fn check(root: &Path) -> Result<(), Failure> {
     let source = root.join("executor/src");
     let mut uses = Uses::new();
     let mut modules = BTreeSet::new();
-    for (path, text) in files(&source, &[])? {
+    let files = files(&source, &[])?;
+    for (path, text) in &files {
         modules.insert(path[0].clone());
-        for (used, line) in used_by(&path, &text) {
+        for (used, line) in used_by(path, text) {
             if used != path[0] {
                 let place = format!("executor/src/{}.rs:{line}", path.join("/"));
                 uses.entry((path[0].clone(), used)).or_insert(place);
@@ -43,12 +48,14 @@ pub(crate) fn check(root: &Path) -> Result<(), Failure> {
     uses.retain(|(_, used), _| modules.contains(used));
     let file = root.join("executor/layers.txt");
     let order = Order::parse(&fs::read_to_string(&file).map_err(at(&file))?)?;
-    let faults = order.faults(&modules, &uses);
+    let (largest, circles) = circles::check(&files);
+    let faults = [order.faults(&modules, &uses), circles].concat();
     if !faults.is_empty() {
         return Err(faults.join("\n"));
     }
     println!(
-        "{} modules in {} layers; {} imports against the order are left",
+        "{} modules in {} layers; {} imports against the order are left; at most {largest} files \
+         import one another",
         modules.len(),
         order.layers.len(),
         order.known.len()

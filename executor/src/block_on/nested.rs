@@ -62,7 +62,7 @@ use crate::{
     permit::{keeper::RETRY, sleep::Sleeper},
     sched::{
         Root, Shared, Worker,
-        worker::{BRANCH, USER_CODE},
+        processor::{BRANCH, USER_CODE},
     },
     sync::{Arc, atomic::Ordering::Relaxed},
 };
@@ -200,7 +200,7 @@ impl Worker {
     fn share_parker(&self, root: &Root) {
         match &self.root {
             Some(below) => root.settle_above(below),
-            None => root.settle(self.shared(), Some(self.p.peer.clone())),
+            None => root.settle(&self.shared().io.netpoll, Some(self.p.peer.clone())),
         }
     }
 

@@ -14,10 +14,10 @@ use crate::{
     reports::Reports,
     sched::{
         Shared,
-        config::{Hooks, Host},
+        config::Host,
         lost::{Lost, LostTask},
-        snapshots::Snapshots,
         stall::{Stall, StallReport},
+        state::{hooks::Hooks, snapshot_files::Snapshots},
     },
     timer::Clock,
 };

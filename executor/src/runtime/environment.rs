@@ -7,7 +7,7 @@ use super::{
     builder::{WORKERS_MAX, check_workers},
     cpus,
 };
-use crate::{recorder::Level, sched::snapshots::Snapshots};
+use crate::{recorder::Level, sched::state::snapshot_files::Snapshots};
 
 /// The environment's word on the number of workers.
 const WORKERS_VARIABLE: &str = "WS_WORKERS";

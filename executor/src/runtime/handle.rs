@@ -14,7 +14,7 @@ use crate::{
     cell::console::root,
     context,
     recorder::{Level, Recording},
-    sched::{Shared, snapshots::Why},
+    sched::{Shared, state::snapshot_files::Why},
     sync::Arc,
     task::{self, AbortHandle, JoinHandle, JoinSet, spawn_blocking_on, spawn_on},
 };

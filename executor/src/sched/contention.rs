@@ -36,8 +36,8 @@
 
 use super::{
     Shared,
-    processor::Peer,
-    worker::{ROOT, Scope, Worker},
+    processor::{Peer, ROOT},
+    worker::{Scope, Worker},
 };
 use crate::{
     permit::{env::Env, idle::WorkerState, sleep::Sleeper},

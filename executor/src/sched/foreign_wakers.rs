@@ -44,59 +44,15 @@
 //! Checked by `tests/liveness/a_waker_that_blocks_holds_up_nobody.rs` and
 //! `tests/whole/a_waker_that_blocks_holds_up_no_socket.rs`.
 
-use std::{collections::VecDeque, iter, task::Waker, time::Duration};
+use std::{iter, task::Waker, time::Duration};
 
 use super::{Shared, Worker, root::is_of_a_root};
 use crate::{
     cell::{task_of, wake_quietly},
     permit::phase::ShutdownEnv,
     policy::constants::LIST_WAIT,
-    sync::{Arc, Condvar, Mutex},
+    sync::Arc,
 };
-
-/// The list.
-#[derive(Debug, Default)]
-pub(crate) struct ForeignWakers {
-    state: Mutex<State>,
-    /// Signalled when the last one is taken.
-    emptied: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    left: VecDeque<Waker>,
-    /// How many were ever taken.
-    taken: u64,
-}
-
-impl ForeignWakers {
-    fn put(&self, wakers: impl Iterator<Item = Waker>) {
-        self.state.lock().left.extend(wakers);
-    }
-
-    fn take(&self) -> Option<Waker> {
-        let mut state = self.state.lock();
-        let waker = state.left.pop_front()?;
-        state.taken += 1;
-        if state.left.is_empty() {
-            self.emptied.notify_all();
-        }
-        Some(waker)
-    }
-
-    /// While some are left: how many were ever taken.
-    pub(crate) fn taken(&self) -> Option<u64> {
-        let state = self.state.lock();
-        (!state.left.is_empty()).then_some(state.taken)
-    }
-
-    fn wait(&self) {
-        let state = self.state.lock();
-        if !state.left.is_empty() {
-            drop(self.emptied.wait_timeout(state, LIST_WAIT));
-        }
-    }
-}
 
 /// What the monitor saw of the list: how many were taken by when, if some were left.
 #[derive(Debug, Default)]

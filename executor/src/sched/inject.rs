@@ -16,16 +16,10 @@ use std::{future::Future, panic::Location, ptr::NonNull};
 use super::{Shared, Worker};
 use crate::note::{event, way};
 use crate::{
-    cell::{
-        Birth, Extra, Header, Id, JoinCell, Lane, Parts, Place, SchedulerHandle, Task, TaskRef,
-        live::LiveOwner,
-    },
+    cell::{Birth, Extra, Header, Id, JoinCell, Lane, Parts, Place, Task},
     permit::{env::Env, phase::ShutdownEnv},
     policy::constants::ID_BLOCK,
-    sync::{
-        Mutex,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
+    sync::atomic::Ordering::Relaxed,
 };
 
 /// Ids are unique in the process, so that two runtimes' logs can be told apart.
@@ -62,17 +56,6 @@ pub(crate) fn fresh_id() -> Id {
 /// The id of the newest task in the process, or a later one.
 pub(crate) fn newest_id() -> u64 {
     NEXT_ID.load(Relaxed)
-}
-
-/// What foreign threads have in place of a P.
-#[derive(Debug)]
-pub(crate) struct Foreign {
-    /// The scheduler handle of what they spawn.
-    pub(super) scheduler: SchedulerHandle,
-    pub(super) live: Mutex<LiveOwner<TaskRef>>,
-    /// How many of the live tasks are carriers whose pinned task lives as well; see
-    /// `task/pinned.rs`.
-    pub(crate) carried: AtomicUsize,
 }
 
 impl Shared {

@@ -24,8 +24,6 @@
 //! the global queue at every fourth tick. It looked at nothing else then, and polls of 10 us were
 //! no reason: 600 us from look to look.
 
-use std::cell::Cell;
-
 use super::{
     find::is_call,
     processor::Peer,
@@ -39,67 +37,11 @@ use crate::{
         constants::FILLS_TO,
         forks::lends,
         share::Waiting,
-        tick::{
-            Tick, lending_is_due, netpoll_is_due, next_slice_is_over, ticks_to_look, time_of_tick,
-        },
+        tick::{Tick, lending_is_due, netpoll_is_due, next_slice_is_over},
     },
     queue::Batch,
     sync::atomic::Ordering::Relaxed,
 };
-
-/// Times by the runtime's clock, and ticks.
-#[derive(Default)]
-pub(crate) struct Clocks {
-    /// The last look at the clock, in milliseconds.
-    pub(crate) now_ms: Cell<u32>,
-    /// The tick at which *the exchange* had its turn last, and when, in milliseconds.
-    pub(super) exchanged: Cell<(u64, u32)>,
-    /// The tick of the last look at the netpoll and others' timers beside local work. One for want
-    /// of it does not count.
-    pub(super) looked_around: Cell<u64>,
-    /// The tick of the last look for threads that want a permit, and when that was, in nanoseconds.
-    pub(super) looked_to_lend: Cell<(u64, u64)>,
-    /// The tick of the next *look for all*; see the module's head.
-    pub(super) look: Cell<u64>,
-    /// The tick of the last look or the end of the last sleep, and when that was, in nanoseconds.
-    pub(super) looked: Cell<(u64, u64)>,
-    /// How long a tick takes, in nanoseconds, as far as the looks tell.
-    pub(super) time_of_tick: Cell<u64>,
-    /// The tick at which the slice that is running began: the local queue had its turn, or a sleep
-    /// ended. A slice is what a task and those that it wakes into `runnext` have together.
-    pub(super) slice_tick: Cell<u64>,
-    /// When that was, in nanoseconds, as far as the last look tells.
-    pub(super) slice_began: Cell<u64>,
-    /// The next step at which something is due; see `Tick::next_due`.
-    pub(super) due: Cell<u64>,
-    /// When a computation on this thread last got a permit that it had waited for at a fork, in
-    /// nanoseconds.
-    pub(crate) forks_since: Cell<u64>,
-}
-
-impl Clocks {
-    /// Takes note of a *look for all*, and of when the next one is due.
-    pub(super) fn looks(&self, tick: Tick, now: u64) {
-        let (last, then) = self.looked.replace((tick.0, now));
-        let (ticks, took) = (tick.0.saturating_sub(last), now.saturating_sub(then));
-        self.time_of_tick
-            .set(time_of_tick(self.time_of_tick.get(), ticks, took));
-        self.look
-            .set(tick.0 + ticks_to_look(self.time_of_tick.get()));
-        let slice = self.slice_tick.get();
-        if slice >= last {
-            // The clock was not read then: as if all these ticks had taken as long. In the step of
-            // the last look a slice begins after it.
-            let part = took.saturating_mul(tick.0.saturating_sub(slice)) / ticks.max(1);
-            self.slice_began.set(now - part.min(now));
-        }
-    }
-
-    /// Takes note of a look at the clock, in nanoseconds.
-    pub(super) fn set_now(&self, now: u64) {
-        self.now_ms.set((now / 1_000_000) as u32);
-    }
-}
 
 impl Worker {
     /// See the module's head.

@@ -28,43 +28,10 @@ use std::cell::Cell;
 use super::{Shared, Worker};
 use crate::{
     cell::{Header, Outcome, Task},
-    metrics::{Durations, Measured},
     policy::tick::{Tick, steal_is_timed},
-    recorder::{Level, Named},
+    recorder::Level,
     sync::atomic::{Ordering::SeqCst, fence},
 };
-
-/// The histograms of one P.
-#[derive(Debug, Default)]
-pub(crate) struct Times {
-    pub(crate) polls: Measured,
-    pub(crate) waits: Measured,
-    pub(crate) steals: Measured,
-}
-
-impl Times {
-    /// Adds all of a P's to those of the runtime.
-    pub(super) fn add_to(&self, [polls, waits, steals]: &mut [Durations; 3]) {
-        polls.add(&self.polls);
-        waits.add(&self.waits);
-        steals.add(&self.steals);
-    }
-}
-
-/// What a worker keeps between two measured polls.
-#[derive(Debug, Default)]
-pub(crate) struct Sampling {
-    /// The names of tasks that are in its ring.
-    pub(super) named: Named,
-    /// The step at which the next poll of the sample is chosen.
-    next: Cell<u64>,
-    /// The next poll is one of the sample.
-    is_chosen: Cell<bool>,
-    /// The ticks of a steal, until the poll or the branch that follows, or the next sleep.
-    pub(super) stole_at: Cell<Option<u64>>,
-    /// The ticks of all blocks that were announced in polls, and are over.
-    blocked: Cell<u64>,
-}
 
 /// A block that was announced in a poll. Others may be within it, in polls that nest.
 pub(crate) struct Block {

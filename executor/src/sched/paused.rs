@@ -103,62 +103,24 @@
 //! `tests/order/a_seed_draws_the_order.rs`.
 
 mod draw;
+mod state;
 
 use std::{
     fmt::Write,
     task::{Context, Poll, Wake, Waker},
-    thread::{self, ThreadId},
+    thread,
     time::{Duration, Instant},
 };
 
-use slab::Slab;
 use ws_reactor::Poller;
 
-use super::{Root, Shared};
+pub(crate) use self::state::Paused;
+use self::state::{Advance, SharedRoot};
+use super::Shared;
 use crate::{
     permit::env::Env,
     policy::constants::{FAILED_WAIT, NAMED_MAX},
-    rng::Rng,
-    sync::Mutex,
-    timer::NEVER,
 };
-
-type SharedRoot = std::sync::Arc<Root>;
-
-/// What a runtime has whose time is virtual.
-#[derive(Debug)]
-pub(crate) struct Paused {
-    state: Mutex<State>,
-    rng: Mutex<Rng>,
-    deadlock_after: Duration,
-    /// *The shuffle*. Without it, tasks run in the order of the queues.
-    shuffles: bool,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    /// Threads that are awake.
-    awake: usize,
-    /// How often a thread has woken up.
-    wake_ups: u64,
-    /// Guards that are out.
-    holds: usize,
-    /// Calls that let time pass nevertheless.
-    advances: Slab<Advance>,
-    /// Futures that a thread waits for, in `run` or in `block_on`. Those of one thread in their
-    /// order: the last one has to be done first.
-    roots: Vec<(ThreadId, SharedRoot)>,
-    /// The verdict was given.
-    stuck: bool,
-}
-
-/// See *An advance*.
-#[derive(Debug)]
-struct Advance {
-    until: u64,
-    /// None: the clock is there, and all was quiet.
-    waker: Option<Waker>,
-}
 
 /// A root for which time passes.
 pub(crate) struct Enrolled<'a> {
@@ -182,110 +144,6 @@ impl Drop for Enrolled<'_> {
         if all_sleep {
             self.shared.have_a_look(self.paused);
         }
-    }
-}
-
-impl State {
-    fn waiting_advances(&mut self) -> impl Iterator<Item = (usize, &mut Advance)> {
-        let advances = self.advances.iter_mut();
-        advances.filter(|(_, advance)| advance.waker.is_some())
-    }
-}
-
-impl Paused {
-    pub(super) fn new(seed: u64, deadlock_after: Duration, shuffles: bool) -> Self {
-        Self {
-            state: Mutex::default(),
-            rng: Mutex::new(Rng::new(seed, 0)),
-            deadlock_after,
-            shuffles,
-        }
-    }
-
-    pub(super) fn shuffles(&self) -> bool {
-        self.shuffles
-    }
-
-    /// A thread begins to work, or goes on.
-    pub(super) fn wake_up(&self) {
-        let mut state = self.state.lock();
-        state.awake += 1;
-        state.wake_ups += 1;
-    }
-
-    /// Whether this holds while no thread is awake: from the begin of `holds` to its end.
-    fn holds_in_sleep(&self, holds: impl FnOnce() -> bool) -> bool {
-        let before = self.state.lock().wake_ups;
-        holds() && {
-            let state = self.state.lock();
-            state.awake == 0 && state.wake_ups == before
-        }
-    }
-
-    /// A thread sleeps, or is gone. True if it was the last.
-    fn fall_asleep(&self) -> bool {
-        let mut state = self.state.lock();
-        state.awake -= 1;
-        state.awake == 0
-    }
-
-    fn has_roots(&self) -> bool {
-        !self.state.lock().roots.is_empty()
-    }
-
-    /// Whether a root was woken that its thread can poll next.
-    fn any_root_notified(&self) -> bool {
-        let state = self.state.lock();
-        let is_uppermost = |at: usize| {
-            let (thread, _) = state.roots[at];
-            state.roots[at + 1..].iter().all(|(it, _)| *it != thread)
-        };
-        let mut roots = state.roots.iter().enumerate();
-        roots.any(|(at, (_, root))| root.is_notified() && is_uppermost(at))
-    }
-
-    /// Whether the clock may be moved to `deadline`.
-    fn may_pass(&self, deadline: u64) -> bool {
-        let mut state = self.state.lock();
-        !state.roots.is_empty()
-            && (state.holds == 0
-                || state
-                    .waiting_advances()
-                    .any(|(_, advance)| deadline <= advance.until))
-    }
-
-    /// The earliest moment that an advance waits for.
-    fn next_advance(&self) -> Option<u64> {
-        let mut state = self.state.lock();
-        if state.roots.is_empty() {
-            return None;
-        }
-        let next = state
-            .waiting_advances()
-            .map(|(_, advance)| advance.until)
-            .min();
-        next.filter(|next| *next != NEVER)
-    }
-
-    /// The clock is at `now`, and all is quiet: takes the wakers of the advances that waited for
-    /// that.
-    fn end_advances(&self, now: u64, ready: &mut Vec<Waker>) {
-        let mut state = self.state.lock();
-        let ended = state
-            .advances
-            .iter_mut()
-            .filter(|(_, advance)| advance.until <= now);
-        ready.extend(ended.filter_map(|(_, advance)| advance.waker.take()));
-    }
-
-    /// Whether a root waits, and no guard holds the clock.
-    fn may_judge(&self) -> bool {
-        let state = self.state.lock();
-        !state.roots.is_empty() && state.holds == 0 && !state.stuck
-    }
-
-    fn draw(&self, below: usize) -> usize {
-        self.rng.lock().below(below)
     }
 }
 

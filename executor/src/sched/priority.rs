@@ -55,11 +55,9 @@
 //!
 //! Checked by `priority/tests.rs` and by `tests/priorities_*.rs`; the queues by `models::ordered`.
 
-use std::cell::{Cell, OnceCell};
-
 use super::{
-    processor::Peer,
-    worker::{BRANCH, NO_POLL, ROOT, Scope, USER_CODE, Worker},
+    processor::{BRANCH, NO_POLL, Peer, ROOT, USER_CODE},
+    worker::{Scope, Worker},
 };
 use crate::{
     cell::{DEFAULT_PRIORITY, Id, Task, TaskRef},
@@ -85,44 +83,6 @@ enum Turn {
     Of(Task),
     /// What is in the plain queues: the step goes on to them.
     Plain,
-}
-
-/// What a P has for order, for its thread alone. Others see the stealing end in
-/// `PeerQueues::ordered`.
-#[derive(Debug, Default)]
-pub(crate) struct PriorityQueues {
-    /// Made for the first task that needs it: few programs have such tasks, and it is large.
-    own: OnceCell<OrderedLocal<Task>>,
-    /// Tasks of its own since the shared queue had its turn.
-    taken: Cell<u32>,
-    /// The tick of the next turn for those below; 0 while no task waits for one.
-    next_turn: Cell<u64>,
-    /// The tick of the next look at what all others publish.
-    next_look: Cell<u64>,
-    /// Whose turn it is next.
-    turn: Cell<usize>,
-    /// The level of the shared queue that had the last turn.
-    shared_turn: Cell<i64>,
-}
-
-impl PriorityQueues {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.own.get().is_none_or(OrderedLocal::is_empty)
-    }
-
-    /// Takes what is there, the highest first.
-    pub(crate) fn drain(&self) -> Batch<Task> {
-        let mut batch = Batch::new();
-        if let Some(own) = self.own.get() {
-            own.drain(|task| batch.push(task));
-        }
-        batch
-    }
-
-    /// Takes the highest.
-    pub(crate) fn pop(&self) -> Option<Task> {
-        self.own.get()?.pop()
-    }
 }
 
 impl Worker {

@@ -41,10 +41,11 @@ use crate::{
         Root,
         affinity::Affinity,
         handed::HandedCall,
-        looks::Clocks,
-        measure::{Sampling, Times},
-        priority::PriorityQueues,
-        worker::BRANCH,
+        state::{
+            clocks::Clocks,
+            priority_queues::PriorityQueues,
+            sampling::{Sampling, Times},
+        },
     },
     sync::{
         Arc, Mutex,
@@ -67,6 +68,16 @@ pub(crate) mod attention {
     /// The runtime drains: what its thread has entered last is to be cancelled.
     pub(crate) const DRAIN: u32 = 16;
 }
+
+/// What `Progress::running` says between polls.
+pub(crate) const NO_POLL: u64 = 0;
+
+/// What `Progress::running` says while a root is polled: a root has no place in the live table.
+pub(crate) const ROOT: u64 = u64::MAX;
+/// The same for a branch that was stolen.
+pub(crate) const BRANCH: u64 = u64::MAX - 1;
+/// The same for a hook, a destructor or a waker that runs in no poll.
+pub(crate) const USER_CODE: u64 = u64::MAX - 2;
 
 /// What others see of a P.
 #[derive(Debug)]

@@ -1,14 +1,16 @@
-//! What the scheduler knows of a thread in `block_on`: what wakes it, and how it becomes a worker.
+//! What the scheduler knows of a thread in `block_on`: what wakes it.
 //!
 //! What such a thread does is in `block_on.rs` and `nested.rs`.
 
 use std::{
-    cell::{Cell, OnceCell, RefCell},
+    cell::{Cell, RefCell},
     sync::OnceLock,
     task::{RawWakerVTable, Wake, Waker},
 };
 
-use super::{Shared, Worker, processor::Peer, worker::Scope};
+use ws_reactor::Netpoll;
+
+use super::processor::Peer;
 use crate::{notification::Notification, park::Parker, sync::Arc};
 
 /// What wakes a thread that waits for its own future.
@@ -25,7 +27,7 @@ pub(crate) struct Root {
 enum Place {
     /// On the parker of its P, if it takes any work; else on its root's.
     Processor {
-        shared: Arc<Shared>,
+        netpoll: Arc<Netpoll>,
         peer: Option<Arc<Peer>>,
     },
     /// Where it does for the root below; see `nested.rs`.
@@ -66,9 +68,9 @@ impl Root {
         }
     }
 
-    pub(crate) fn settle(&self, shared: &Arc<Shared>, peer: Option<Arc<Peer>>) {
+    pub(crate) fn settle(&self, netpoll: &Arc<Netpoll>, peer: Option<Arc<Peer>>) {
         self.settle_in(Place::Processor {
-            shared: shared.clone(),
+            netpoll: netpoll.clone(),
             peer,
         });
     }
@@ -98,7 +100,7 @@ impl Root {
             return below.unpark();
         }
         self.parker().unpark(|| match self.place.get() {
-            Some(Place::Processor { shared, .. }) => shared.io.netpoll.interrupt(),
+            Some(Place::Processor { netpoll, .. }) => netpoll.interrupt(),
             _ => unreachable!("a thread in the netpoll has its place"),
         });
     }
@@ -141,73 +143,6 @@ pub(crate) struct Nested {
     pub(crate) above: RefCell<Option<Arc<Root>>>,
     /// The user's code that runs between two polls has pinned a task to this thread.
     pub(crate) pinned: Cell<bool>,
-}
-
-/// The worker of a thread in `block_on`: made by need, given up at the end.
-pub(crate) struct LazyWorker<'a> {
-    shared: &'a Arc<Shared>,
-    root: &'a Arc<Root>,
-    /// `None` inside: there is no P left.
-    worker: OnceCell<Option<Worker>>,
-    /// The root is in its first poll, in which the thread may become a worker.
-    first_poll: Cell<bool>,
-}
-
-impl<'a> LazyWorker<'a> {
-    pub(crate) fn new(shared: &'a Arc<Shared>, root: &'a Arc<Root>) -> Self {
-        Self {
-            shared,
-            root,
-            worker: OnceCell::new(),
-            first_poll: Cell::new(true),
-        }
-    }
-
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
-        self.shared
-    }
-
-    /// The worker, if it is made.
-    pub(crate) fn worker(&self) -> Option<&Worker> {
-        self.worker.get()?.as_ref()
-    }
-
-    /// The root was polled once.
-    pub(crate) fn first_poll_ends(&self) {
-        self.first_poll.set(false);
-    }
-
-    /// The worker, if it was made, at the end.
-    pub(crate) fn into_worker(self) -> Option<Worker> {
-        self.worker.into_inner()?
-    }
-
-    /// This thread's worker. None if the runtime has no P left: then the root runs without.
-    pub(crate) fn become_worker(&self) -> Option<&Worker> {
-        if self.worker.get().is_none() {
-            // If there is none to be had, that is reported here and not below: a thread that
-            // listens may spawn, and so become a worker.
-            self.shared.ensure_keeper();
-        }
-        let worker = self.worker.get_or_init(|| {
-            let processor = self.shared.take_processor()?;
-            self.root.settle(self.shared, None);
-            *processor.peer.thread.root.lock() = Some(self.root.clone());
-            let (shared, root) = (self.shared.clone(), self.root.clone());
-            let worker = Worker::new(shared, processor, Scope::Own, Some(root));
-            worker.arrive();
-            if self.shared.config.host.leaves_tasks() {
-                worker.root_waits();
-            }
-            if self.first_poll.get() {
-                // No step has counted it: the monitor would take it for what it saw of this P last.
-                worker.p.tick();
-                worker.begin_root();
-            }
-            Some(worker)
-        });
-        worker.as_ref()
-    }
 }
 
 #[cfg(test)]
@@ -264,9 +199,9 @@ mod tests {
         let of_the_p =
             |root: &Root| ptr::eq(root.parker(), &raw const processor.peer.thread.parker);
         assert!(its_own(&alone));
-        own.settle(shared, None);
+        own.settle(&shared.io.netpoll, None);
         assert!(its_own(&own), "it takes nothing but its own");
-        worker.settle(shared, Some(processor.peer.clone()));
+        worker.settle(&shared.io.netpoll, Some(processor.peer.clone()));
         assert!(of_the_p(&worker));
         above.settle_above(&worker);
         assert!(of_the_p(&above));
@@ -280,7 +215,7 @@ mod tests {
         let runtime = Runtime::new().unwrap();
         let shared = runtime.handle().shared();
         let root = Root::new();
-        root.settle(shared, None);
+        root.settle(&shared.io.netpoll, None);
         root.parker().park_polling(|| {
             let mut poller = shared.io.netpoll.try_poller().expect("nobody is there");
             poller.prepare();

@@ -17,12 +17,13 @@
 //! or the monitor takes it because it saw no progress of this thread. So the caller looks at the
 //! permit again, whatever was found (`beyond_local`).
 
-use std::cell::{Ref, RefCell};
+use std::cell::Ref;
 
 use super::{
     priority::{ABOVE, ANY},
     processor::Peer,
     shared::Processors,
+    state::seen::Seen,
     worker::Worker,
 };
 use crate::{
@@ -47,37 +48,6 @@ pub(super) enum Search {
     Branch(Branch),
     Again,
     Nothing,
-}
-
-/// What the first round of a search saw of a victim.
-#[derive(Debug)]
-pub(super) struct Seen {
-    index: usize,
-    next: Option<Token>,
-    ticks: u64,
-}
-
-impl Seen {
-    fn new(index: usize) -> Self {
-        Self {
-            index,
-            next: None,
-            ticks: 0,
-        }
-    }
-}
-
-/// What a worker has seen of other Ps. The vectors keep their room from one search to the next.
-#[derive(Default)]
-pub(super) struct SeenOfOthers {
-    /// In the first round of a search, a row a victim.
-    victims: RefCell<Vec<Seen>>,
-    /// See [`Worker::list`].
-    listed: RefCell<Vec<usize>>,
-    /// Empty but while that is filled.
-    far: RefCell<Vec<usize>>,
-    /// Every P, when this worker last came by with something from the netpoll.
-    passed: RefCell<Vec<Passed>>,
 }
 
 /// The numbers below `len`, each once: those below `near` first.

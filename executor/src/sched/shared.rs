@@ -4,34 +4,22 @@
 //! is what it brings to them. How work comes in is in `inject.rs`, how threads are started in
 //! `threads.rs`, how it ends in `shutdown.rs`.
 
-use std::{
-    collections::{HashMap, HashSet},
-    io,
-    sync::Weak,
-};
+use std::{io, sync::Weak};
 
 use ws_reactor::{Netpoll, current_cpu};
 
 use super::{
     config::Config,
-    dump::{TaskDump, TaskState},
-    inject::Foreign,
-    lost::WatchedRoot,
     processor::{Peer, Processor, attention},
-    shown::Shown,
-    shutdown::End,
-    signals::Signals,
-    snapshots::SnapshotFiles,
-    stall::Teller,
-    threads::RuntimeThreads,
-    timers::Time,
-    traces::Traces,
-    wait::Io,
+    state::{
+        io::Io,
+        parts::{End, Foreign, SharedQueues, Signals, Telling, Time},
+        runtime_threads::RuntimeThreads,
+    },
 };
 use crate::{
     bit_set::{Bit, BitSet},
     cell::{Place, SchedulerHandle, Task, TaskRef, live::live_table, quietly},
-    metrics::{Durations, Metrics, ProcessorMetrics},
     nodes::{Nodes, Placed},
     note::event,
     once_table::OnceTable,
@@ -43,9 +31,7 @@ use crate::{
     },
     policy::forks::takers,
     probe::{ProbeCount, ProbePoint},
-    queue::{GlobalRunQueue, OrderedShared, OrderedStealer},
-    recorder::Recorder,
-    reports::Reporter,
+    queue::{GlobalRunQueue, OrderedShared},
     sync::{
         Arc, Condvar, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
@@ -69,46 +55,6 @@ pub(crate) struct Shared {
     pub(crate) end: End,
     pub(crate) monitor: Signals,
     pub(crate) telling: Telling,
-}
-
-/// What is told of the runtime, and what is kept for that.
-#[derive(Debug)]
-pub(crate) struct Telling {
-    pub(crate) reports: Reporter,
-    /// The stalls that are to be reported.
-    pub(super) stalls: Teller,
-    pub(super) recorder: Recorder,
-    pub(super) snapshots: SnapshotFiles,
-    pub(super) traces: Traces,
-    /// What a viewer gets beside that.
-    pub(super) shown: Shown,
-    pub(super) watched_root: WatchedRoot,
-}
-
-impl Telling {
-    fn new(config: &Config, clock: &Clock) -> Self {
-        let (memory, level) = config.recorder;
-        // A simulated runtime writes no files.
-        let snapshots = config.snapshots.clone();
-        let snapshots = snapshots.filter(|_| !config.is_simulated(clock));
-        Self {
-            reports: Reporter::new(config.reports),
-            stalls: Teller::default(),
-            recorder: Recorder::new(memory, level, clock),
-            snapshots: SnapshotFiles::new(snapshots),
-            traces: Traces::default(),
-            shown: Shown::default(),
-            watched_root: WatchedRoot::default(),
-        }
-    }
-}
-
-/// The queues of all threads.
-#[derive(Debug)]
-pub(crate) struct SharedQueues {
-    pub(crate) grq: GlobalRunQueue<Task>,
-    /// What `grq` is for tasks of another priority than the default one.
-    pub(crate) ordered: OrderedShared<Task>,
 }
 
 /// The Ps.
@@ -317,78 +263,6 @@ impl Shared {
         };
         scheduler.live().get(address as u32)
     }
-
-    /// All live tasks, as they are. Nothing is polled, and no thread waits.
-    pub(crate) fn dump(&self) -> Vec<TaskDump> {
-        self.dump_listed_by(|f| self.for_each_live(f))
-    }
-
-    /// The same of the tasks that `list` calls its argument with.
-    pub(super) fn dump_listed_by(
-        &self,
-        list: impl FnOnce(&mut dyn FnMut(TaskRef)),
-    ) -> Vec<TaskDump> {
-        let running: Vec<u64> = self
-            .peers()
-            .map(|peer| peer.progress.running.load(Relaxed))
-            .collect();
-        let mut numbers = HashMap::new();
-        let (mut tasks, mut carriers) = (Vec::new(), Vec::new());
-        // The clock is read after the task was found: others are spawned meanwhile, and an age must
-        // not be negative.
-        list(&mut |task| {
-            let row = TaskDump::new(&task, &running, self.now_ms());
-            if row.state == TaskState::Idle {
-                numbers.insert(row.id, task.number());
-            }
-            if task.header().is_carrier() {
-                carriers.push(row);
-            } else {
-                tasks.push(row);
-            }
-        });
-        if !carriers.is_empty() {
-            let pinned: HashSet<_> = tasks.iter().map(|task| task.id).collect();
-            tasks.extend(carriers.into_iter().filter(|row| !pinned.contains(&row.id)));
-        }
-        // After the rows: a task that is idle by now has its wakers where it waits.
-        let mut waits = self.waits();
-        for row in &mut tasks {
-            if let Some(&number) = numbers.get(&row.id) {
-                row.waits_for = waits.of(number);
-            }
-        }
-        tasks
-    }
-
-    pub(crate) fn metrics(&self) -> Metrics {
-        let mut times: [Durations; 3] = Default::default();
-        self.all_peers()
-            .for_each(|peer| peer.times.add_to(&mut times));
-        let [poll_time, wake_to_poll, steal_to_poll] = times;
-        Metrics {
-            workers: self.config.workers,
-            threads: self.threads.counts.lock().count,
-            threads_refused: self.threads.refusals.load(Relaxed),
-            free_permits: self.idle.free(),
-            spinning: self.idle.spinning(),
-            live_tasks: self
-                .live_tasks()
-                .saturating_sub(self.foreign.carried.load(Relaxed)),
-            global_queue: self.queues.grq.len(),
-            ordered_queue: self.queues.ordered.len(),
-            monitor_looks: self.monitor.looks(),
-            accepts_delayed: self.io.accepts_delayed.load(Relaxed),
-            facilities_refused: match self.time.clock().is_virtual() {
-                true => 0,
-                false => ws_reactor::refusals(),
-            },
-            poll_time,
-            wake_to_poll,
-            steal_to_poll,
-            processors: self.all_peers().map(processor_metrics).collect(),
-        }
-    }
 }
 
 impl Env for Shared {
@@ -548,28 +422,6 @@ impl ShutdownEnv for Shared {
     fn shut_down_resources(&self) {
         quietly("the waker of a socket", || self.io.netpoll.shut_down());
         self.shut_down_timers();
-    }
-}
-
-fn processor_metrics(peer: &Peer) -> ProcessorMetrics {
-    let counters = &peer.counters;
-    ProcessorMetrics {
-        polls: counters.polls.get(),
-        spawned: (counters.spawned.get() + counters.spawned_for_all.get())
-            .saturating_sub(counters.carried.get()),
-        completed: counters.completed.get(),
-        searches: counters.searches.get(),
-        steals: counters.steals.get(),
-        stolen: counters.stolen.get(),
-        overflows: counters.overflows.get(),
-        global: counters.global.get(),
-        parks: counters.parks.get(),
-        wakeups: counters.wakeups.get(),
-        netpolls: counters.netpolls.get(),
-        timers: counters.timers.get(),
-        ordered: counters.ordered.get(),
-        local_queue: peer.queues.lrq.len(),
-        ordered_queue: peer.queues.ordered.get().map_or(0, OrderedStealer::len),
     }
 }
 

@@ -31,8 +31,7 @@ mod file;
 #[cfg(any(test, feature = "sim"))]
 mod hosts;
 mod json;
-
-use std::collections::VecDeque;
+pub(super) mod kept;
 
 pub(crate) use self::fields::lost_tasks;
 #[cfg(any(test, feature = "sim"))]
@@ -41,27 +40,13 @@ pub use self::{
     fields::{Field, Fields, STALL_FIELDS, TASK_FIELDS, event_json, metrics_json},
     file::{EVENTS_FIELD, PACKET_FIELD},
     json::Json,
+    kept::ShownStall,
 };
 use super::{
     Shared,
     stall::{StallPhase, StallReport},
 };
-use crate::{policy::constants::STALLS_KEPT, sync::Mutex};
-
-/// What a viewer is told, and nothing else keeps.
-#[derive(Debug, Default)]
-pub(crate) struct Shown {
-    stalls: Mutex<VecDeque<ShownStall>>,
-}
-
-/// The last report of a stall, and when the stall began, in nanoseconds of the runtime's clock.
-#[derive(Clone, Debug)]
-pub struct ShownStall {
-    /// When the stall began.
-    pub began_ns: u64,
-    /// The last report of it.
-    pub report: StallReport,
-}
+use crate::policy::constants::STALLS_KEPT;
 
 impl Shared {
     /// Keeps a report for viewers: the last one of each stall.

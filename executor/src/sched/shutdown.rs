@@ -67,47 +67,25 @@
 pub(crate) mod tests;
 
 use std::{
-    cell::Cell,
     task::Waker,
     time::{Duration, Instant},
 };
 
-use super::{Shared, Worker, processor::attention, snapshots::Why, worker::Scope};
+use super::{Shared, Worker, processor::attention, state::snapshot_files::Why, worker::Scope};
 use crate::{
     advice::{Advised, THREAD, advice},
     cell::{SchedulerHandle, ScopeBarrier, Task},
     note::event,
     permit::{
         env::{Env, PeerEnv},
-        phase::{Phase, ShutdownEnv},
+        phase::ShutdownEnv,
         sleep::Sleeper,
     },
     policy::constants::{ABORTED_AT_ONCE, CLOSING_WAIT, HOSTED_RESOURCES_STAY, REPORTED_MAX},
     queue::{Batch, Steal},
     reports::Subject,
-    sync::{Arc, Mutex, atomic::Ordering::Relaxed, thread},
+    sync::{Arc, atomic::Ordering::Relaxed, thread},
 };
-
-/// How far the end of a runtime has come, and what it needs.
-#[derive(Debug)]
-pub(crate) struct End {
-    pub(crate) phase: Phase,
-    /// The runtime itself, from the beginning of its end; see *The runtime's reference to itself*
-    /// in `permit/phase.rs`.
-    pub(super) kept: Mutex<Option<Arc<Shared>>>,
-    /// Woken when a task's panic ends the runtime: the root of `Runtime::run_local`.
-    main: Mutex<Option<Waker>>,
-}
-
-impl End {
-    pub(super) fn new() -> Self {
-        Self {
-            phase: Phase::new(),
-            kept: Mutex::new(None),
-            main: Mutex::new(None),
-        }
-    }
-}
 
 /// Whether a shutdown thread joins the threads. One in the background does not: no thread waits for
 /// it, and the drop of the runtime, which may come meanwhile, would find nothing to join.
@@ -115,25 +93,6 @@ impl End {
 enum Joins {
     Yes,
     No,
-}
-
-thread_local! {
-    /// This thread is in a hook at its begin or its end, where it is no worker.
-    static IN_A_HOOK: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Runs a hook on a thread that counts as one of the runtime's, though it is no worker: a runtime
-/// that is ended in there does not wait for this thread.
-pub(crate) fn in_a_hook(hook: impl FnOnce()) {
-    IN_A_HOOK.set(true);
-    // It does not unwind: a hook's panic is caught.
-    hook();
-    IN_A_HOOK.set(false);
-}
-
-/// Whether this thread is in such a hook.
-pub(crate) fn is_in_a_hook() -> bool {
-    IN_A_HOOK.get()
 }
 
 impl Shared {

@@ -5,44 +5,12 @@
 
 use super::Shared;
 use crate::{
-    metrics::Counter,
-    notification::Notification,
     permit::env::{Env, PeerEnv},
     sync::atomic::{
-        AtomicBool,
         Ordering::{Acquire, Relaxed, Release, SeqCst},
         fence,
     },
 };
-
-/// What other threads tell the monitor.
-#[derive(Debug, Default)]
-pub(crate) struct Signals {
-    /// A thread found no permit for ready tasks.
-    needed: Notification,
-    /// The same, for a thread that comes to a fork; see *Give way at a fork* in
-    /// `fork_join/owner.rs`.
-    asks_at_forks: AtomicBool,
-    /// How often it has looked. Written by its own thread alone.
-    looks: Counter,
-}
-
-impl Signals {
-    /// How often the monitor has looked.
-    pub(crate) fn looks(&self) -> u64 {
-        self.looks.get()
-    }
-
-    /// The monitor looks. For its own thread.
-    pub(crate) fn begin_look(&self) {
-        self.looks.add(1);
-    }
-
-    /// Whether a thread found no permit for ready tasks. For the monitor: takes the word.
-    pub(crate) fn take_needed(&self) -> bool {
-        self.needed.take()
-    }
-}
 
 impl Shared {
     /// Ready tasks were found, and no permit for them: all of them may be held by stuck threads.

@@ -11,25 +11,10 @@ use std::{
     os::unix::net::UnixStream,
 };
 
-use signal_hook::{
-    SigId,
-    low_level::{pipe, unregister},
-};
+use signal_hook::low_level::{pipe, unregister};
 
-use super::{Shared, snapshots::Why};
-use crate::{
-    permit::phase::ShutdownEnv,
-    sync::{Mutex, thread},
-};
-
-/// The handler of a runtime and its end of the socket, while they are there.
-#[derive(Debug, Default)]
-pub(super) struct Listening(Mutex<Option<(SigId, UnixStream)>>);
-
-/// Whether a program may have a handler for this signal.
-pub(crate) fn may_listen(signal: i32) -> bool {
-    signal > 0 && !signal_hook::consts::FORBIDDEN.contains(&signal)
-}
+use super::{Shared, state::snapshot_files::Why};
+use crate::{permit::phase::ShutdownEnv, sync::thread};
 
 impl Shared {
     /// Begins to listen, if that is wanted. Once, when the runtime is built.

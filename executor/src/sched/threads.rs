@@ -23,7 +23,8 @@
 //! # *Joining*
 //!
 //! When the drop of a runtime returns, its threads have ended, with the thread-locals of users that
-//! they had. So each thread that is started leaves its handle in [`Joins`].
+//! they had. So each thread that is started leaves its handle in `Joins`
+//! (`state/runtime_threads.rs`).
 //!
 //! - A thread that ends for want of work leaves its handle in `ended`, and joins the one that it
 //!   finds there. So at most one handle of a thread that has ended waits there, and the thread that
@@ -69,13 +70,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ws_reactor::{Inherited, try_join};
+use ws_reactor::try_join;
 
 use super::{
     Shared,
-    config::Config,
     processor::{Peer, Processor},
-    sim_threads::SimThreads,
     worker,
 };
 use crate::{
@@ -84,72 +83,19 @@ use crate::{
     permit::{
         env::Env,
         idle::{Permit, Spinning, WorkerState},
-        keeper::{Keeper, KeeperEnv},
-        phase::{ShutdownEnv, Threads},
+        keeper::KeeperEnv,
+        phase::ShutdownEnv,
     },
     policy::constants::{JOIN_LOOKS, JOIN_SOON, SLICE_NS},
-    semaphore::Semaphore,
     sync::{
         Arc, Condvar, Mutex,
         atomic::{
-            AtomicBool, AtomicU64,
             Ordering::{Relaxed, SeqCst},
             fence,
         },
         thread,
     },
-    throttle::{REPORT_EVERY, Throttle},
-    timer::Clock,
 };
-
-/// The threads of a runtime, and what there is to start them.
-#[derive(Debug)]
-pub(crate) struct RuntimeThreads {
-    /// Those that exist.
-    pub(crate) counts: Mutex<Threads>,
-    /// Signalled when one ends, and when a task ends during shutdown.
-    pub(super) changed: Condvar,
-    joins: Mutex<Joins>,
-    /// What each of them begins with: that of the thread that built the runtime.
-    inherited: Inherited,
-    in_start_hook: Mutex<InStartHook>,
-    /// The last one that was to be started was refused, by `max_threads` or by the system.
-    pub(crate) refused: AtomicBool,
-    /// How often that happened.
-    pub(super) refusals: AtomicU64,
-    refusal_reports: Throttle,
-    pub(super) keeper: Keeper,
-    /// How many of them may be in blocking calls.
-    pub(crate) blocking: Semaphore,
-    /// With the clock of a driver: what there is in place of threads.
-    pub(crate) sim_threads: Option<SimThreads>,
-}
-
-impl RuntimeThreads {
-    pub(super) fn new(config: &Config, clock: &Clock) -> Self {
-        Self {
-            counts: Mutex::new(Threads::default()),
-            changed: Condvar::new(),
-            joins: Mutex::new(Joins::default()),
-            inherited: Inherited::of_this_thread(),
-            in_start_hook: Mutex::new(InStartHook::default()),
-            refused: AtomicBool::new(false),
-            refusals: AtomicU64::new(0),
-            refusal_reports: Throttle::new(REPORT_EVERY),
-            keeper: Keeper::new(!clock.is_virtual()),
-            blocking: Semaphore::new(config.blocking_max()),
-            sim_threads: config.is_simulated(clock).then(SimThreads::default),
-        }
-    }
-}
-
-/// The handles of threads; see *Joining* in the module's head.
-#[derive(Debug, Default)]
-pub(super) struct Joins {
-    running: Vec<(thread::ThreadId, thread::JoinHandle<()>)>,
-    /// Of the thread that ended last for want of work.
-    ended: Option<thread::JoinHandle<()>>,
-}
 
 /// What the end and the thread that joins the others share.
 #[derive(Debug, Default)]
@@ -157,17 +103,6 @@ struct Joined {
     handles: Mutex<Vec<thread::JoinHandle<()>>>,
     is_over: Mutex<bool>,
     changed: Condvar,
-}
-
-/// See *Threads in their start hook* in the module's head.
-#[derive(Debug, Default)]
-pub(crate) struct InStartHook {
-    count: usize,
-    /// Number of them that are no longer waited for.
-    late: usize,
-    /// Since when work waits for them, by the monitor's looks, in nanoseconds of the runtime's
-    /// clock.
-    since: Option<u64>,
 }
 
 /// Joins those that return in a moment. Gives back the others.

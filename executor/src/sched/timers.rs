@@ -7,64 +7,18 @@
 
 use std::task::Waker;
 
-use ws_reactor::Netpoll;
-
-use super::{Shared, config::Config, paused::Paused, recording};
+use super::{Shared, recording};
 use crate::{
-    bit_set::BitSet,
     note::event,
     sync::{
         Arc,
         atomic::{
-            AtomicBool,
             Ordering::{Relaxed, SeqCst},
             fence,
         },
     },
-    timer::{Clock, NEVER, TimeDriver, TimerShard},
+    timer::{NEVER, TimerShard},
 };
-
-/// See the module's head.
-#[derive(Debug)]
-pub(crate) struct Time {
-    driver: Arc<TimeDriver>,
-    /// With a clock that jumps by itself.
-    pub(crate) paused: Option<Paused>,
-    /// The Ps that may have timers; see *Listed shards* in `timer/shard.rs`.
-    pub(super) listed: Arc<BitSet>,
-    /// The timers of foreign threads.
-    pub(super) foreign: Arc<TimerShard>,
-    /// Timers answer with errors from now on, also those of a P that is made later.
-    pub(super) over: AtomicBool,
-}
-
-impl Time {
-    pub(super) fn new(
-        config: &Config,
-        clock: Clock,
-        netpoll: &Arc<Netpoll>,
-        processors: usize,
-    ) -> Self {
-        let paused = |patience| Paused::new(config.seed, patience, !config.in_order);
-        let driver = Arc::new(TimeDriver::new(netpoll.clone(), clock));
-        Self {
-            foreign: Arc::new(TimerShard::new(driver.clone())),
-            driver,
-            paused: config.paused.map(paused),
-            listed: Arc::new(BitSet::new(processors)),
-            over: AtomicBool::new(false),
-        }
-    }
-
-    pub(crate) fn clock(&self) -> &Clock {
-        self.driver.clock()
-    }
-
-    /// The timers of a new P.
-    pub(super) fn shard(&self, index: usize) -> TimerShard {
-        TimerShard::listed(self.driver.clone(), self.listed.clone(), index)
-    }
-}
 
 impl Shared {
     pub(crate) fn now_ms(&self) -> u32 {

@@ -16,7 +16,6 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use super::Shared;
 use crate::cell::{Id, TaskRef, traced::Place};
 
 /// Where a task is suspended: the functions of its future that wait, from the outermost one to
@@ -280,11 +279,11 @@ impl Ask {
         std::mem::take(&mut lock(&self.state).trees)
     }
 
-    fn awaits_one_more(&self) {
+    pub(super) fn awaits_one_more(&self) {
         lock(&self.state).left += 1;
     }
 
-    fn is_told(&self, answer: Option<(Id, AwaitTree)>) {
+    pub(super) fn is_told(&self, answer: Option<(Id, AwaitTree)>) {
         let mut state = lock(&self.state);
         state.left -= 1;
         state.trees.extend(answer);
@@ -313,7 +312,7 @@ impl Traces {
     }
 
     /// Has the task's next poll traced, if it is idle, or another ask has woken it for that.
-    fn trace(&self, ask: &Arc<Ask>, task: &TaskRef) {
+    pub(super) fn trace(&self, ask: &Arc<Ask>, task: &TaskRef) {
         ask.awaits_one_more();
         let is_idle = || task.header().snapshot().is_idle();
         let mut asks = lock(&self.asks);
@@ -327,25 +326,5 @@ impl Traces {
                 ask.is_told(None);
             }
         }
-    }
-}
-
-impl Shared {
-    /// Has the next poll of each task traced that is idle, or that another ask has woken.
-    pub(crate) fn trace_idle(&self) -> Arc<Ask> {
-        let ask = Arc::new(Ask::default());
-        // One more than there are, so that it is not over before all are asked.
-        ask.awaits_one_more();
-        let mut tasks = Vec::new();
-        self.for_each_live(|task| {
-            if !task.header().is_carrier() {
-                tasks.push(task);
-            }
-        });
-        for task in tasks {
-            self.telling.traces.trace(&ask, &task);
-        }
-        ask.is_told(None);
-        ask
     }
 }

@@ -40,13 +40,12 @@
 
 use std::{cell::Cell, io, time::Duration};
 
-use ws_reactor::{Netpoll, Poller};
+use ws_reactor::Poller;
 
 use super::{
     Root, Shared,
-    foreign_wakers::ForeignWakers,
-    processor::{Peer, attention},
-    worker::{ROOT, Scope, Worker},
+    processor::{Peer, ROOT, attention},
+    worker::{Scope, Worker},
 };
 use crate::{
     note::event,
@@ -57,86 +56,13 @@ use crate::{
         phase::ShutdownEnv,
         sleep::{Sleeper, Slept},
     },
-    policy::{
-        constants::FAILED_WAIT,
-        slack::{Bursts, is_burst},
-    },
+    policy::constants::FAILED_WAIT,
     queue::Batch,
-    sync::{
-        Arc,
-        atomic::{
-            AtomicU64, AtomicUsize,
-            Ordering::{Acquire, Relaxed, Release, SeqCst},
-            fence,
-        },
+    sync::atomic::{
+        Ordering::{Relaxed, SeqCst},
+        fence,
     },
-    throttle::{REPORT_EVERY, Throttle},
 };
-
-/// The netpoll of a runtime, and what came of the looks at it.
-#[derive(Debug)]
-pub(crate) struct Io {
-    pub(crate) netpoll: Arc<Netpoll>,
-    /// The P whose thread waits in the netpoll: its index plus one.
-    pub(super) waiter: AtomicUsize,
-    /// When the netpoll was looked at last, in nanoseconds of the runtime's clock.
-    pub(crate) last_look: AtomicU64,
-    pub(crate) timer_slack: TimerSlack,
-    /// Wakers that were brought, and whose wake may block.
-    pub(crate) foreign_wakers: ForeignWakers,
-    /// Looks that failed.
-    reports: Throttle,
-    /// That listeners wait for room.
-    pub(crate) accept_reports: Throttle,
-    /// How often they did.
-    pub(crate) accepts_delayed: AtomicU64,
-}
-
-impl Io {
-    pub(super) fn new(netpoll: Arc<Netpoll>) -> Self {
-        Self {
-            netpoll,
-            waiter: AtomicUsize::new(0),
-            last_look: AtomicU64::new(0),
-            timer_slack: TimerSlack::default(),
-            foreign_wakers: ForeignWakers::default(),
-            reports: Throttle::new(REPORT_EVERY),
-            accept_reports: Throttle::new(REPORT_EVERY),
-            accepts_delayed: AtomicU64::new(0),
-        }
-    }
-}
-
-/// See *Timer slack* in the module's head. Times are in nanoseconds of the runtime's clock. The
-/// thread that waits in the netpoll writes it. It decides only how long a thread waits, so two that
-/// do so one behind the other may mix their times.
-#[derive(Debug, Default)]
-pub(crate) struct TimerSlack {
-    since: AtomicU64,
-    last: AtomicU64,
-}
-
-impl TimerSlack {
-    /// A wait in the netpoll has ended with `fired` timers.
-    pub(crate) fn came(&self, fired: usize, now: u64) {
-        if !is_burst(fired) {
-            return;
-        }
-        if !Bursts::go_on(self.last.load(Relaxed), now) {
-            self.since.store(now, Relaxed);
-        }
-        // Ordering: Release pairs with `wakes_at`: since when it has been so.
-        self.last.store(now, Release);
-    }
-
-    /// When a thread wakes up for a timer of that moment.
-    pub(crate) fn wakes_at(&self, next: u64) -> u64 {
-        // Ordering: Acquire pairs with `came`.
-        let last = self.last.load(Acquire);
-        let since = self.since.load(Relaxed);
-        Bursts { since, last }.wakes_at(next)
-    }
-}
 
 impl Sleeper for Worker {
     type Env = Shared;
@@ -339,7 +265,9 @@ impl Worker {
         if brought > 0 {
             event!(self, Netpoll, (), brought);
         }
-        let fired = self.shared.fire_due(now, &mut self.brought.ready.borrow_mut());
+        let fired = self
+            .shared
+            .fire_due(now, &mut self.brought.ready.borrow_mut());
         self.peer().counters.timers.add(fired as u64);
         self.shared.io.timer_slack.came(fired, now);
     }

@@ -11,10 +11,7 @@
 
 use std::{collections::HashMap, fmt, time::Duration};
 
-use ws_reactor::Direction;
-
-use super::Shared;
-use crate::cell::{Id, task_of};
+use crate::cell::Id;
 
 /// Something that has a waker of an idle task. See [`TaskDump`](crate::runtime::TaskDump).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +47,7 @@ impl fmt::Display for WaitsFor {
 pub(crate) struct Waits(HashMap<usize, Vec<WaitsFor>>);
 
 impl Waits {
-    fn note(&mut self, task: Option<usize>, waits_for: WaitsFor) {
+    pub(super) fn note(&mut self, task: Option<usize>, waits_for: WaitsFor) {
         if let Some(task) = task {
             self.0.entry(task).or_default().push(waits_for);
         }
@@ -59,42 +56,5 @@ impl Waits {
     /// What the task at this address waits for.
     pub(crate) fn of(&mut self, task: usize) -> Vec<WaitsFor> {
         self.0.remove(&task).unwrap_or_default()
-    }
-}
-
-impl Shared {
-    /// What all tasks wait for.
-    pub(crate) fn waits(&self) -> Waits {
-        let mut waits = Waits::default();
-        let now = self.time.clock().now_ns();
-        for shard in self.timer_shards() {
-            shard.for_each(|waker, deadline| {
-                let due = Duration::from_nanos(deadline.saturating_sub(now));
-                waits.note(task_of(waker).map(usize::from), WaitsFor::Timer(due));
-            });
-        }
-        self.io.netpoll.for_each_waiter(|waker, waiting| {
-            let waits_for = match waiting.direction {
-                Direction::Read => WaitsFor::Readable(waiting.descriptor),
-                Direction::Write => WaitsFor::Writable(waiting.descriptor),
-            };
-            waits.note(task_of(waker).map(usize::from), waits_for);
-        });
-        let (mut ids, mut joined) = (HashMap::new(), Vec::new());
-        self.for_each_live(|task| {
-            let header = task.header();
-            ids.insert(task.number(), header.id());
-            if let Some(joiner) = header.joined_by() {
-                joined.push((joiner, task.number(), header.id()));
-            }
-        });
-        for (joiner, address, id) in joined {
-            // A pinned task has two cells, and one waits for the other.
-            let is_other_cell = joiner != address && ids.get(&joiner) == Some(&id);
-            if !is_other_cell {
-                waits.note(Some(joiner), WaitsFor::Task(id));
-            }
-        }
-        waits
     }
 }

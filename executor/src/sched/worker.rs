@@ -1,8 +1,8 @@
 //! M: a thread that has a P.
 //!
-//! Here is what it is, and how it polls. What it does next is in `find.rs`, what becomes of tasks
-//! that it wakes in `push.rs`, how it sleeps in `permit/sleep.rs` and `wait.rs`, how it ends in
-//! `shutdown.rs`.
+//! Here is what it is. How it polls is in `poll.rs`, what it does next in `find.rs`, what becomes
+//! of tasks that it wakes in `push.rs`, how it sleeps in `permit/sleep.rs` and `wait.rs`, how it
+//! ends in `shutdown.rs`.
 
 use std::{
     cell::{Cell, RefCell},
@@ -15,16 +15,14 @@ use ws_reactor::ThreadId;
 
 use super::{
     Root, Shared,
-    measure::{Traced, Unwatched, Watch, Watched},
-    processor::{Peer, Processor, attention},
+    processor::{BRANCH, Peer, Processor, ROOT, USER_CODE, attention},
     root::Nested,
-    search::SeenOfOthers,
-    shutdown::in_a_hook,
+    state::{hooks::in_a_hook, seen::SeenOfOthers},
 };
 use crate::{
     branch::{self, Branch, BranchDeque},
     budget,
-    cell::{Ended, Header, Outcome, Task, traced},
+    cell::{Ended, Task},
     no_unwind::NoUnwind,
     note::event,
     park::Parker,
@@ -38,16 +36,6 @@ use crate::{
     queue::Batch,
     sync::{Arc, atomic::Ordering::Relaxed},
 };
-
-/// What `Progress::running` says between polls.
-pub(super) const NO_POLL: u64 = 0;
-
-/// What `Progress::running` says while a root is polled: a root has no place in the live table.
-pub(crate) const ROOT: u64 = u64::MAX;
-/// The same for a branch that was stolen.
-pub(crate) const BRANCH: u64 = u64::MAX - 1;
-/// The same for a hook, a destructor or a waker that runs in no poll.
-pub(crate) const USER_CODE: u64 = u64::MAX - 2;
 
 /// What a worker takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -281,122 +269,6 @@ impl Worker {
         self.now() + wait.as_nanos() as u64
     }
 
-    /// Polls a task, and puts it where it belongs.
-    pub(crate) fn poll(&self, task: Task) {
-        let is_as_before = task.header().account().begins_poll(self.peer().progress.lane.get());
-        if is_as_before {
-            self.poll_as(task, Unwatched);
-        } else if let Some(task) = self.poll_and_watch(task) {
-            self.poll_as(task, Unwatched);
-        }
-    }
-
-    /// Polls the task if the poll is looked at. Otherwise the task comes back.
-    #[cold]
-    #[inline(never)]
-    fn poll_and_watch(&self, task: Task) -> Option<Task> {
-        let is_looked_at = self.peer().progress.lane.get().is_looked_at();
-        let is_traced = self.moves_here(task.header());
-        if is_traced {
-            let watched = self.watch(&task);
-            self.poll_and_trace(task, watched);
-        } else if is_looked_at {
-            let watched = self.watch(&task);
-            self.poll_as(task, watched);
-        } else {
-            return Some(task);
-        }
-        None
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn poll_and_trace(&self, task: Task, watched: Watched) {
-        let id = task.header().id();
-        let ((), places) = traced::collect(|| self.poll_as(task, Traced(watched)));
-        self.shared.telling.traces.answer(id, places);
-    }
-
-    /// Compiled for each way in which a poll is looked at, or is not.
-    #[inline(always)]
-    fn poll_as<W: Watch>(&self, task: Task, watch: W) {
-        self.found_work();
-        let p = &*self.p;
-        p.peer.counters.polls.add(1);
-        p.peer
-            .progress
-            .running
-            .store(task.header().address(), Relaxed);
-        p.poll.id.set(task.header().id().as_u64());
-        let (pinned, may_fork) = task.header().ways();
-        let carried = pinned && task.header().is_carried();
-        let address = Some(task.address());
-        p.poll.may_fork.set(if may_fork { address } else { None });
-        let polled = |header: &Header| {
-            watch.poll_ended(self, header);
-            p.poll.goes_on.get() == address
-        };
-        let outcome = budget::with_budget(|| {
-            watch.run(task, || p.peer.progress.now_ms.load(Relaxed), polled)
-        });
-        p.poll.may_fork.set(None);
-        // Also if the poll ended its task. That of a task below this one stays: that is in the
-        // middle of its poll.
-        if p.poll.goes_on.get() == address {
-            p.poll.goes_on.set(None);
-        }
-        p.peer.progress.running.store(0, Relaxed);
-        // Before another thread may poll it.
-        watch.poll_is_over(self, &outcome);
-        let outcome = if !p.forks.has_child() {
-            outcome
-        } else {
-            match self.forked(outcome) {
-                Some(outcome) => outcome,
-                None => return,
-            }
-        };
-        // Also if it was aborted meanwhile: the next one that is polled may be pinned.
-        let passes_on = p.poll.passes_on.take();
-        match outcome {
-            Outcome::Idle => {}
-            Outcome::Requeue(call) if passes_on => self.pass_on(call),
-            // Asked anew: its priority may have changed meanwhile.
-            Outcome::Requeue(task) if task.header().is_plain() => self.push_again(task),
-            Outcome::Requeue(task) => self.requeue_special(task),
-            Outcome::Done(ended) => {
-                // Its carrier is counted.
-                if !carried {
-                    p.peer.counters.completed.add(1);
-                }
-                self.completed(pinned, ended);
-            }
-        }
-    }
-
-    /// The poll has forked a child: its task becomes the parent that thieves may take, and the
-    /// child is next. The outcome comes back if there is no such parent: the poll ended its task,
-    /// or the fork was awaited by something else that has yet to wake it.
-    ///
-    /// Another thread may have taken the child, or takes it now. The parent waits on the fork deque
-    /// even then.
-    fn forked(&self, outcome: Outcome) -> Option<Outcome> {
-        match outcome {
-            Outcome::Requeue(parent)
-                if parent.header().ways().1 && self.peer().state.has_permit() =>
-            {
-                self.push_parent(parent);
-                None
-            }
-            outcome => {
-                if let Some(child) = self.p.forks.direct.take() {
-                    self.push_next(child);
-                }
-                Some(outcome)
-            }
-        }
-    }
-
     /// Runs a branch as work of this thread's own. To other threads it is a poll.
     pub(crate) fn run_branch(&self, branch: Branch) {
         self.found_work();
@@ -452,7 +324,7 @@ impl Worker {
         }
     }
 
-    fn completed(&self, pinned: bool, ended: Ended) {
+    pub(super) fn completed(&self, pinned: bool, ended: Ended) {
         if pinned {
             self.p.pinned.ends();
         }

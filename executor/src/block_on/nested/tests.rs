@@ -8,8 +8,9 @@ use crate::{
     runtime::Runtime,
     sched::{
         find::tests::{runtime, thread},
+        processor::ROOT,
         shutdown::tests::end,
-        worker::{ROOT, Scope},
+        worker::Scope,
     },
     spawn_local,
 };
@@ -154,7 +155,7 @@ fn in_block_on(runtime: &Runtime) -> (Worker, Shares<Root>) {
     let shared = runtime.handle().shared();
     let processor = shared.take_processor().expect("there is room for it");
     let root = Root::new();
-    root.settle(shared, None);
+    root.settle(&shared.io.netpoll, None);
     let worker = Worker::new(shared.clone(), processor, Scope::Own, Some(root.clone()));
     worker.peer().state.arrive();
     (worker, root)

@@ -9,7 +9,7 @@
 use super::*;
 use crate::{
     policy::constants::{PACE_COMPUTE_ONLY, RESTLESS_LOOKS},
-    sched::worker::BRANCH,
+    sched::processor::BRANCH,
 };
 
 /// Two threads with both permits, in branches of joins, one that has none, and the monitor, which

@@ -27,9 +27,10 @@ use crate::{
     runtime::{Builder, Runtime},
     sched::{
         find::tests::{runtime, thread},
+        processor::BRANCH,
         processor::Peer,
         shutdown::tests::end,
-        worker::{BRANCH, Worker},
+        worker::Worker,
     },
     timer::Clock,
 };

@@ -4,7 +4,7 @@ use super::{super::environment, BuildError, Builder};
 use crate::{
     given::ABOVE,
     recorder::{Level, recorder_bytes},
-    sched::{config::Config, snapshots::Snapshots},
+    sched::{config::Config, state::snapshot_files::Snapshots},
 };
 
 /// The least stack that a worker gets along with. In a debug build a task that only yields

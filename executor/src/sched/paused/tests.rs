@@ -22,11 +22,13 @@ use crate::{
     queue::CAPACITY,
     runtime::{Builder, Runtime},
     sched::{
+        Root,
         find::tests::thread,
         shutdown::tests::end,
         worker::{Scope, Step, Worker},
     },
     spawn, spawn_local,
+    sync::Mutex,
 };
 
 fn runtime_with(deadlock_after: Duration) -> Runtime {

@@ -257,7 +257,12 @@ fn a_call_is_passed_on_with_a_free_permit_or_else_with_the_own() {
         assert_eq!(worker.peer().state.has_permit(), is_free);
         assert_eq!(sleeper.check_before_sleep(), Look::Up);
         assert!(sleeper.peer().state.has_permit());
-        let handed = sleeper.peer().thread.handed.take().expect("it was handed over");
+        let handed = sleeper
+            .peer()
+            .thread
+            .handed
+            .take()
+            .expect("it was handed over");
         assert_eq!(handed.header().id(), id);
         let _ = handed.cancel();
         if let Some(permit) = permit {

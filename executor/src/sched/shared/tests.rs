@@ -372,7 +372,7 @@ fn who_is_unparked_in_the_netpoll_comes_out_of_there() {
 fn who_waits_for_a_root_is_woken_where_that_sleeps() {
     let (runtime, worker) = alone();
     let root = Root::new();
-    root.settle(shared(&runtime), None);
+    root.settle(&shared(&runtime).io.netpoll, None);
     *worker.peer().thread.root.lock() = Some(root.clone());
     shared(&runtime).notify_owner(worker.peer());
     assert!(root.parker().wake_up());

@@ -25,7 +25,12 @@ use crate::{
     cell::TaskRef,
     context, given, log,
     runtime::{Builder, Runtime, end_and_wait},
-    sched::{find::tests::thread, sim_threads::SimThreads, worker::Step},
+    sched::{
+        find::tests::thread,
+        sim_threads::SimThreads,
+        state::hooks::{in_a_hook, is_in_a_hook},
+        worker::Step,
+    },
     spawn,
     sync::atomic::Ordering::SeqCst,
     timer::Clock,
@@ -268,7 +273,7 @@ fn who_ends_it_inside_neither_clears_away_nor_waits() {
         assert!(scene.shared.end.phase.is_closing());
         assert!(said.is_empty(), "{said:?}");
         assert_eq!(scene.shared.live_tasks(), 1, "it is the thread's to drop");
-        assert!(!IN_A_HOOK.get());
+        assert!(!is_in_a_hook());
         scene.goes();
     }
 }

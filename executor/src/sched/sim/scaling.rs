@@ -286,7 +286,10 @@ fn compared(costs: &Costs) -> String {
         ("batches", Program::Batches(256)),
         ("chain", Program::Chain(10_000)),
     ] {
-        for (workers, seed) in [64, 1024].into_iter().flat_map(|p| (1..=3).map(move |s| (p, s))) {
+        for (workers, seed) in [64, 1024]
+            .into_iter()
+            .flat_map(|p| (1..=3).map(move |s| (p, s)))
+        {
             let row = run(seed, workers, program, costs);
             let (took, woken) = (row.took, row.did.woken);
             writeln!(text, "{name} {workers} {seed} {took} {woken}").expect("a String takes all");

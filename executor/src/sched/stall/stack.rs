@@ -21,15 +21,12 @@
 
 use std::{fmt, time::Duration};
 
-use ws_stack::{Captured, Frame, NoStack, SystemCall};
+use ws_stack::{Captured, Frame, NoStack};
 
-use crate::{
-    sched::{Shared, processor::Peer, traces::Origin},
-    sync::atomic::Ordering::Relaxed,
-};
+use crate::sched::traces::Origin;
 
 /// Longest time that the monitor waits for a copy. Half of its slow pace.
-const LIMIT: Duration = Duration::from_millis(5);
+pub(super) const LIMIT: Duration = Duration::from_millis(5);
 
 /// The stack of a thread that stalls, as of the moment of the report.
 ///
@@ -87,16 +84,9 @@ impl StallStack {
         Self(Err(Missing::Because(why)))
     }
 
-    /// That of the poll in which a P's thread was at `ticks`, and the call that blocks it.
-    pub(super) fn of(shared: &Shared, peer: &Peer, ticks: u64) -> (Self, Option<SystemCall>) {
-        if shared.threads.sim_threads.is_some() {
-            return (Self::none("the thread is a simulated one"), None);
-        }
-        let look = ws_stack::capture(peer.thread.number.load(Relaxed), LIMIT);
-        if peer.progress.ticks.load(Relaxed) != ticks {
-            return (Self::none("the poll has ended meanwhile"), None);
-        }
-        (Self(look.stack.map_err(Missing::NoStack)), look.system_call)
+    /// What came of the copy.
+    pub(super) fn copied(stack: Result<Captured, NoStack>) -> Self {
+        Self(stack.map_err(Missing::NoStack))
     }
 
     /// Whether there is one. Costs nothing.

@@ -20,28 +20,13 @@
 //!
 //! Checked by `tests/reports_reach_stderr.rs`, and by the tests below.
 
-use std::collections::VecDeque;
-
 use super::{StallPhase, StallReport, StallStack};
 use crate::{
     permit::phase::ShutdownEnv,
     policy::constants::WAITING_MAX,
     sched::Shared,
-    sync::{Arc, Mutex, thread},
+    sync::{Arc, thread},
 };
-
-/// The reports that wait to be told.
-#[derive(Debug, Default)]
-pub(in crate::sched) struct Teller {
-    waiting: Mutex<Waiting>,
-}
-
-#[derive(Debug, Default)]
-struct Waiting {
-    /// A thread tells them.
-    tells: bool,
-    reports: VecDeque<StallReport>,
-}
 
 impl Shared {
     /// Tells of a stall, here or on another thread.

@@ -110,7 +110,7 @@ fn a_refusal_wakes_those_who_wait_for_a_root() {
     let env = shared(&runtime);
     let processor = env.take_processor().expect("there is room for it");
     let root = Root::new();
-    root.settle(runtime.handle().shared(), None);
+    root.settle(&runtime.handle().shared().io.netpoll, None);
     *processor.peer.thread.root.lock() = Some(root.clone());
     processor.peer.state.arrive();
     assert!(processor.peer.state.wait().is_none(), "it had none");

@@ -134,7 +134,12 @@ fn a_call_is_handed_to_who_sleeps_and_is_not_bound() {
     );
     assert_eq!(bound.own_peer().state.load(), WorkerState::Parked);
     assert_eq!(other.check_before_sleep(), Look::Up, "it has the permit");
-    let handed = other.own_peer().thread.handed.take().expect("it was handed over");
+    let handed = other
+        .own_peer()
+        .thread
+        .handed
+        .take()
+        .expect("it was handed over");
     assert_eq!(handed.header().id(), id);
     let _ = handed.cancel();
     end(runtime, workers);

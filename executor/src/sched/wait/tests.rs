@@ -32,9 +32,10 @@ use crate::{
     sched::{
         Root,
         find::tests::{Events, recorded_netpolls},
+        processor::{BRANCH, ROOT},
         shutdown,
         sim_threads::SimThreads,
-        worker::{BRANCH, ROOT, Scope, Step},
+        worker::{Scope, Step},
     },
     sync::Arc,
     timer::Clock,
@@ -67,7 +68,7 @@ fn with_root(runtime: &Runtime, scope: Scope) -> (Worker, Shares<Root>) {
     let shared = runtime.handle().shared();
     let processor = shared.take_processor().expect("there is room for it");
     let root = Root::new();
-    root.settle(shared, None);
+    root.settle(&shared.io.netpoll, None);
     let worker = Worker::new(shared.clone(), processor, scope, Some(root.clone()));
     worker.own_peer().state.arrive();
     (worker, root)
@@ -195,7 +196,11 @@ fn who_comes_back_with_a_permit_does_not_lie_down_with_it() {
     worker.p.tick();
     assert!(!worker.begin_park(), "nothing is queued");
     others[1].try_run();
-    worker.brought.ready.borrow_mut().push(Shares::new(Spawns).into());
+    worker
+        .brought
+        .ready
+        .borrow_mut()
+        .push(Shares::new(Spawns).into());
     bring(&worker, give_back(&runtime, others[1].index()));
     assert!(worker.own_peer().state.has_permit(), "its queue has tasks");
     context::with_worker_frame(&worker, || match worker.step() {
@@ -222,8 +227,13 @@ fn who_loses_its_permit_again_leaves_its_tasks_to_others() {
     others[1].try_run();
     let spawns = Does(|| drop(crate::spawn(async {})));
     let taken_again = Does(give_back(&runtime, worker.index()));
-    worker.brought.ready.borrow_mut().push(Shares::new(spawns).into());
     worker
+        .brought
+        .ready
+        .borrow_mut()
+        .push(Shares::new(spawns).into());
+    worker
+        .brought
         .ready
         .borrow_mut()
         .push(Shares::new(taken_again).into());
@@ -417,7 +427,11 @@ fn who_lets_a_burst_gather_is_brought_what_comes_meanwhile() {
     advance(&worker, Duration::from_nanos(1));
     events.bring(Waker::noop());
     worker.wait_on(&worker.own_peer().thread.parker, None);
-    assert_eq!(worker.brought.ready.take().len(), 2, "it did not wait at all");
+    assert_eq!(
+        worker.brought.ready.take().len(),
+        2,
+        "it did not wait at all"
+    );
     drop(events);
     end(runtime, [worker]);
 }
@@ -451,7 +465,7 @@ fn who_is_in_block_on_waits_in_the_netpoll_where_something_is_awaited() {
     assert!(polls(&worker));
     assert!(polls(&in_block_on));
     // What it found there last was not its own.
-    in_block_on.passed_on.set(true);
+    in_block_on.brought.passed_on.set(true);
     assert!(polls(&in_block_on), "there is nobody else");
     in_block_on.shared().threads.counts.lock().count += 1;
     assert!(!polls(&in_block_on), "that is for the workers");

@@ -228,7 +228,7 @@ pub(super) fn without_permit(runtime: &Runtime, scope: Scope) -> Worker {
     let shared = runtime.handle().shared();
     let processor = shared.take_processor().expect("there is room for it");
     let root = Root::new();
-    root.settle(shared, None);
+    root.settle(&shared.io.netpoll, None);
     let worker = Worker::new(shared.clone(), processor, scope, Some(root));
     worker.own_peer().state().arrive();
     worker

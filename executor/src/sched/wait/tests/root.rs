@@ -34,7 +34,10 @@ fn who_waits_for_its_root_fires_timers_and_goes_on_with_a_permit() {
     is_due(&worker, idle);
     is_due(&worker, root.clone().into());
     wait_for_root(&worker, &root);
-    assert!(worker.brought.passed_on.get(), "it has no permit for a task");
+    assert!(
+        worker.brought.passed_on.get(),
+        "it has no permit for a task"
+    );
     assert!(worker.shared().has_queued());
     end(runtime, [worker]);
 }
