@@ -25,6 +25,18 @@ const LONG_LEAVES: &str = "The leaves are long, so the price of a join is nothin
      which looks every four milliseconds where nothing else goes on: a look costs two computing cores some 30 us in a virtual machine.";
 const MEMORY: &str = "Both cores wait for memory most of the time, and the first parts are one thread's work on every pool; so the pools differ by \
      less than two runs of one of them: rayon's time was 0.97 to 1.01 of this one's in four (medians of three rounds).";
+const AT_REST: &str = "Where each byte and microsecond is, what was tried, and why the rest stays: \
+     [decisions/2026-11-30-at-rest.md](decisions/2026-11-30-at-rest.md).";
+const IN_BUNCHES: &str = "There a tick or a message waits for hundreds of milliseconds behind the \
+     blocked threads, and then all are answered in one go: the CPU time of a wake-up is that of a \
+     hundred of them. Here each is answered when it is due.";
+const SAME_WORK: &str = "1 % or less: nearly all of it is what the tasks compute.";
+const COMPUTES_ON: &str = "There the computations have one core, since there is one worker. Here \
+     the monitor gives the permit of a long computation to others, and it goes on without one, on \
+     the second core: twice the work is done in the same time.";
+const TWO_FREE: &str = "The tasks were allocated by a third thread. Two workers drop them at once, \
+     and meet in the allocator's lock: with one worker a task took 99 ns and 137 ns of CPU in six \
+     runs, with two 205 and 375, on smol 116 for both.";
 /// A row, or, with a `*`, all whose names begin and end so; the peers that this is about; and the
 /// cause.
 const CAUSES: &[(&str, &[&str], &str)] = &[
@@ -53,6 +65,57 @@ const CAUSES: &[(&str, &[&str], &str)] = &[
     ),
     ("ghc_chan", &["go", "ghc"], CHANNELS),
     ("fan_in_1M", &["go"], CHANNELS),
+    ("ping_pong_1000", &["go"], CHANNELS),
+    ("ring_1000", &["go"], CHANNELS),
+    ("go_ping_pong_hog", &["go"], CHANNELS),
+    (
+        "call_foreign_1",
+        &["smol"],
+        "34 and 33 ns, and smol's second thread is awake meanwhile: it takes twice the CPU time. In \
+         the run of 2026-11-22 it was 33 ns here and 37 on smol.",
+    ),
+    (
+        "wake_foreign",
+        &["tokio"],
+        "10.5 and 9.9 us. A thread that sleeps is kept off the CPU of the thread that wakes it: that \
+         costs 5 % here, and makes the 99th percentile of `spawn_then_compute` 2.7 times shorter \
+         ([decisions/2026-11-24-heuristics.md](decisions/2026-11-24-heuristics.md)).",
+    ),
+    ("ghc_threads007", &["smol"], TWO_FREE),
+    ("shutdown_1M", &["smol"], TWO_FREE),
+    ("start_and_end", &["tokio", "smol"], AT_REST),
+    ("runtime_*w", &["tokio"], AT_REST),
+    ("parked_1M", &["smol"], AT_REST),
+    (
+        "connections_1000",
+        &["smol"],
+        "19 bytes: a registration here has a waker for each direction, and names its descriptor for \
+         dumps. smol's is smaller, and its task is smaller by 40 bytes.",
+    ),
+    (
+        "channel_1_to_1_crossfire",
+        &["smol"],
+        "Within what runs differ by, and smol takes a second core for it: 21 ns of CPU here, and 34 \
+         there.",
+    ),
+    (
+        "channel_pairs_crossfire",
+        &["tokio"],
+        "2 %: nearly all of it is the channel, which yields in place of waiting.",
+    ),
+    (
+        "echo_1000",
+        &["tokio"],
+        "5 %, with a tail of 19 ms for its 29. The client is a third thread on two cores, and the \
+         second worker is woken for half of what a look at the netpoll brings: that shortens the \
+         tail, and costs 0.35 us of CPU a message.",
+    ),
+    (
+        "ticks_computing_100_8w",
+        &["smol"],
+        "Two of eight threads compute on both cores, so it is the system that says when a third one \
+         has a core: from 0.5 to 4.1 ms here in five rounds, and from 0.1 to 2.9 on smol.",
+    ),
     ("request_reply_block_on", &["go"], CHANNELS),
     ("ghc_threads003", &["go", "ghc"], CHANNELS),
     ("go_sieve", &["go"], CHANNELS),
@@ -121,7 +184,7 @@ const CAUSES: &[(&str, &[&str], &str)] = &[
     ),
     (
         "echo_computing_*_8w",
-        &["tokio", "tokio-handoff", "smol"],
+        &["tokio", "tokio-handoff", "smol", "go"],
         "Two of eight threads compute on both cores, so it is the system that says when the third one has a core, and all runtimes are within \
          what runs differ by: in seven rounds later `echo_computing_300_8w` was 2.0 ms here and 2.6 on tokio.",
     ),
