@@ -27,6 +27,10 @@ const MEMORY: &str = "Both cores wait for memory most of the time, and the first
      less than two runs of one of them: rayon's time was 0.97 to 1.01 of this one's in four (medians of three rounds).";
 const AT_REST: &str = "Where each byte and microsecond is, what was tried, and why the rest stays: \
      [decisions/2026-11-30-at-rest.md](decisions/2026-11-30-at-rest.md).";
+const ONE_LOCK: &str = "kanal is one lock and two queues. Here eight senders are spread over two \
+     cores, which take turns at that lock: 1.6 cores for a message, and 1.3 on tokio, whose woken \
+     consumer stays with the sender that woke it. On another day it was 48 ns here and 45 there \
+     ([channels.md](channels.md)).";
 const IN_BUNCHES: &str = "There a tick or a message waits for hundreds of milliseconds behind the \
      blocked threads, and then all are answered in one go: the CPU time of a wake-up is that of a \
      hundred of them. Here each is answered when it is due.";
@@ -89,9 +93,9 @@ const CAUSES: &[(&str, &[&str], &str)] = &[
     (
         "connections_1000",
         &["smol"],
-        "19 bytes: a registration here has a waker for each direction, and names its descriptor for \
-         dumps. smol's is smaller, and its task is smaller by 40 bytes.",
+        "19 bytes: smol's task is smaller by 40, for it has no account of what it did.",
     ),
+    ("channel_8_to_1_kanal", &["tokio", "smol"], ONE_LOCK),
     (
         "channel_1_to_1_crossfire",
         &["smol"],
@@ -214,7 +218,105 @@ const CAUSES: &[(&str, &[&str], &str)] = &[
 ];
 
 /// The same for rows that take more CPU time than a peer's.
-const CPU_CAUSES: &[(&str, &[&str], &str)] = &[];
+const CPU_CAUSES: &[(&str, &[&str], &str)] = &[
+    ("ping_pong_1000", &["go"], CHANNELS),
+    ("ring_1000", &["go"], CHANNELS),
+    ("fan_in_1M", &["go"], CHANNELS),
+    ("request_reply_block_on", &["go"], CHANNELS),
+    ("go_ping_pong_hog", &["go"], CHANNELS),
+    ("go_sieve", &["go"], CHANNELS),
+    ("ghc_chan", &["go", "ghc"], CHANNELS),
+    ("ghc_threads003", &["go", "ghc"], CHANNELS),
+    (
+        "ghc_chan",
+        &["tokio", "tokio-main"],
+        "Two cores work on one channel, and on tokio one does: see the row's time above.",
+    ),
+    ("go_sieve", &["tokio"], NEIGHBOURS),
+    (
+        "tokio_spawn_remote_busy2",
+        &["smol"],
+        "Two tasks that always go on are polled until the queue has its turn: see the row's time \
+         above.",
+    ),
+    (
+        "spawn_then_compute",
+        &["tokio"],
+        "Nearly all of it is what the task computes. Here a second thread is woken for the child, \
+         which begins after 51 us; on tokio the child waits until the computation is over, 5 ms.",
+    ),
+    (
+        "go_wakeup_*_50us",
+        &["tokio", "tokio-main", "smol"],
+        "A second worker is woken for what waits, so an operation takes 7 to 23 % less time than on \
+         tokio, for 9 to 11 % more CPU time.",
+    ),
+    (
+        "ghc_sieve",
+        &["tokio", "smol"],
+        "1 %. The computations are the same machine code for all.",
+    ),
+    ("ghc_threads007", &["smol"], TWO_FREE),
+    ("shutdown_1M", &["smol"], TWO_FREE),
+    (
+        "*_among_10k",
+        &["go"],
+        "What is measured is how long one more task waits among 10,000. Go runs them one after the \
+         other in 2 ms and answers when they are done, 4.2 ms later in the 99th percentile. Here \
+         they are polled again and again, and the one is answered meanwhile, after 12 or 108 us: so \
+         one of them stands for twice the work of the others.",
+    ),
+    (
+        "tickers_100x5ms",
+        &["tokio"],
+        "tokio's clock counts whole milliseconds: it wakes up for several ticks at once, all of them \
+         late by 1.4 ms in the median. Here a thread wakes for each, which is late by 38 us.",
+    ),
+    (
+        "ticks_blocked_*w",
+        &["tokio", "tokio-handoff", "smol", "go"],
+        IN_BUNCHES,
+    ),
+    (
+        "echo_blocked_*w",
+        &["tokio", "tokio-handoff", "smol"],
+        IN_BUNCHES,
+    ),
+    ("ticks_computing_*_8w", &["smol", "go"], SAME_WORK),
+    (
+        "echo_computing_*_8w",
+        &["tokio", "tokio-handoff", "smol", "go"],
+        SAME_WORK,
+    ),
+    (
+        "ticks_computing_*_1w",
+        &["tokio", "tokio-handoff", "smol", "go"],
+        COMPUTES_ON,
+    ),
+    (
+        "echo_computing_*_1w",
+        &["tokio", "tokio-handoff", "smol", "go"],
+        COMPUTES_ON,
+    ),
+    (
+        "echo_64",
+        &["tokio"],
+        "4 %: the second worker is woken for half of what a look at the netpoll brings.",
+    ),
+    (
+        "echo_1000",
+        &["tokio"],
+        "The second worker is woken for half of what a look at the netpoll brings: see the row's \
+         time above.",
+    ),
+    (
+        "channel_pairs_crossfire",
+        &["tokio"],
+        "3 %: nearly all of it is the channel, which yields in place of waiting.",
+    ),
+    ("channel_8_to_1_kanal", &["tokio", "smol"], ONE_LOCK),
+    ("start_and_end", &["tokio", "smol"], AT_REST),
+];
 
 /// The cause for a row that was lost to a peer, if it is known.
 pub(crate) fn of(row: &str, peer: &str) -> Option<&'static str> {

@@ -228,7 +228,10 @@ mod tests {
             file("s", "pub(crate) use self::{one::One, two::Two};"),
             file("s/one", "struct One;"),
             file("s/two", "use super::One;"),
-            file("s/three", "use super::{One, Two};\nuse crate::other::X;\npub use self::X;"),
+            file(
+                "s/three",
+                "use super::{One, Two};\nuse crate::other::X;\npub use self::X;",
+            ),
             file("other", "use crate::s::three::Three;"),
         ];
         let imports = imports(&files);
