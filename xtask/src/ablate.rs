@@ -53,27 +53,33 @@ const MACHINES: &[(usize, bool, usize)] = &[
     (32, false, 4),
 ];
 
-/// With `name`, that heuristic alone.
+/// In the place of a heuristic's name.
+const SIMULATED: &str = "simulated";
+
+/// With `name`, that heuristic alone, or, for [`SIMULATED`], the simulated rows alone.
 pub(crate) fn measure(root: &Path, name: Option<&str>) -> Result<(), Failure> {
     let wanted: Vec<_> = HEURISTICS
         .iter()
-        .filter(|(known, _)| name.is_none_or(|name| name == *known))
+        .filter(|(known, _)| name.is_none_or(|name| name == *known || name == SIMULATED))
         .collect();
     if wanted.is_empty() {
         let known: Vec<_> = HEURISTICS.iter().map(|(known, _)| *known).collect();
         return Err(format!(
-            "no such heuristic; there are: {}",
+            "no such heuristic; there are: {}; and `{SIMULATED}` for the simulated rows alone",
             known.join(", ")
         ));
     }
     let wanted: Vec<_> = wanted.into_iter().copied().collect();
     let program = cargo::target(root).join("ablate/release/ws-bench");
+    simulate(root, &wanted)?;
+    if name == Some(SIMULATED) {
+        return Ok(());
+    }
     cargo_with_switches(
         root,
         "build --release --package ws-bench --bin ws-bench",
         None,
     )?;
-    simulate(root, &wanted)?;
     for &(workers, busy, rounds) in MACHINES {
         println!(
             "\n## {workers} workers, {}\n",

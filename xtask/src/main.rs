@@ -3,7 +3,7 @@
 //! - `cargo xtask quick` runs the checks of a small change.
 //! - `cargo xtask ci [SECTION…]` runs all checks, or those sections; `ci --list` names them.
 //! - `cargo xtask models` explores the loom models of the protocols of scheduler and netpoll.
-//! - `cargo xtask ablate [NAME]` measures what each heuristic is worth.
+//! - `cargo xtask ablate [NAME|simulated]` measures what each heuristic is worth.
 //! - `cargo xtask abort` builds a program with `panic = "abort"`, and sees how it ends.
 //! - `cargo xtask api` compares the public API with the text in `docs/api`; `api write` renews it.
 //! - `cargo xtask targets [TRIPLE…]` checks what compiles for other systems and processors, and
@@ -76,7 +76,7 @@ use std::{
     process::ExitCode,
 };
 
-const USAGE: &str = "usage: cargo xtask quick | ci [--list|SECTION…] | ablate [NAME] | abort \
+const USAGE: &str = "usage: cargo xtask quick | ci [--list|SECTION…] | ablate [NAME|simulated] | abort \
     | api [write] | targets [TRIPLE…] | emulated [ARCHITECTURE…] \
     | models [FILTER] | mutants [NAME] | counts [bless|sysmon|ordered] | calls [bless] \
     | scaling [TABLE] | recorder-cost [ROUNDS] [small] [write] \
