@@ -12,7 +12,8 @@
 //! 2. After three quarters of [`Builder::shutdown_grace`], timers and sockets answer with errors,
 //!    so that a thread that waits for one of them comes out.
 //! 3. The threads end, with their thread-locals, and the descriptors are closed. A [`Handle`], a
-//!    timer or a socket that is kept longer keeps them open, four on Linux, until it is dropped.
+//!    timer, a socket or the waker of a `block_on` that is kept longer keeps them open, four on
+//!    Linux, until it is dropped.
 //!
 //! The drop waits for all of this, at most [`Builder::shutdown_grace`] long. After that, calls that
 //! have not begun are dropped, and what still runs is reported: its thread drops it when it
