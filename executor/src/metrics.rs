@@ -119,7 +119,8 @@ pub struct Metrics {
     /// How long it took from a wake to the poll that followed: of the wakes after polls that were
     /// measured.
     pub wake_to_poll: Durations,
-    /// How long it took from a steal until the thread polled what it had stolen: of each steal.
+    /// How long it took from a steal until the thread polled what it had stolen: of one steal in
+    /// eight of each P.
     pub steal_to_poll: Durations,
     /// A row for each P that ever was; at least as many as threads ran at once.
     pub processors: Vec<ProcessorMetrics>,

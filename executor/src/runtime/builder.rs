@@ -202,7 +202,8 @@ impl Builder {
     }
 
     /// Whether a monitor thread watches the workers. Without it a task that blocks its thread, or
-    /// computes in one long poll, holds up what only its worker can do; nothing else changes.
+    /// computes in one long poll, holds up what only its worker can do, and may hold up a task that
+    /// it has spawned or woken alone; nothing else changes.
     ///
     /// The thread is there in either case. Without a monitor it sleeps until the system refuses a
     /// thread.

@@ -11,7 +11,8 @@
 //! 2. at *the look for all* (`looks.rs`): the clock, threads that want a permit, all timers, the
 //!    netpoll, the global queue;
 //! 3. timers of this P that are due (at every 16th tick, and when there is no local work);
-//! 4. the root of a `block_on` and pinned tasks (each second time, if there is other local work);
+//! 4. the root of a `block_on` and pinned tasks, in turns (each second time, if there is other local
+//!    work);
 //! 5. tasks above the default priority, and turns for those below (`priority.rs`);
 //! 6. a child that was just forked;
 //! 7. `runnext`;
@@ -285,18 +286,28 @@ impl Worker {
         self.peer().counters.global.add(n);
     }
 
-    /// The root, or a pinned task.
+    /// The root or a pinned task: if both are ready, in turns.
     fn private(&self) -> Option<Step> {
+        if self.next.root_last.replace(false)
+            && let Some(step) = self.pinned()
+        {
+            return Some(step);
+        }
         if let Some(root) = &self.root
             && root.take()
         {
+            self.next.root_last.set(true);
             return Some(Step::Root);
         }
-        if self.p.has_pinned() {
-            self.p.pop_pinned().map(Step::Run)
-        } else {
-            None
-        }
+        self.pinned()
+    }
+
+    fn pinned(&self) -> Option<Step> {
+        let p = &self.p;
+        p.has_pinned()
+            .then(|| p.pop_pinned())
+            .flatten()
+            .map(Step::Run)
     }
 
     /// A child that was just forked, `runnext`, the fork deque, then the local queue. At every 16th

@@ -95,6 +95,8 @@ pub(super) struct Brought {
 pub(super) struct NextStep {
     /// The last step ran the root or a pinned task: others come first now.
     pub(super) private_last: Cell<bool>,
+    /// Of these, the last one was the root: a pinned task comes first now.
+    pub(super) root_last: Cell<bool>,
     /// In `block_on`: takes from the global queue; see *Standing in* in `block_on.rs`.
     pub(super) stands_in: Cell<bool>,
 }

@@ -12,7 +12,10 @@ use crate::coop::slice_is_over;
 /// Lets the tasks that wait behind this one run, and then goes on.
 ///
 /// The task goes to the back of its worker's queue, which an idle worker may steal from. If that is
-/// full (256 tasks), it goes to the back of the queue that all workers share.
+/// full (256 tasks), it goes to the back of the queue that all workers share. What waits there
+/// already has its turns in between, and need not be over when the task goes on.
+///
+/// The root of a `block_on` has every second turn of its thread, if something else waits there.
 ///
 /// # Cancel safety
 ///

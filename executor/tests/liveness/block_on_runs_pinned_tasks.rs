@@ -6,7 +6,8 @@
 //! not enter the task's runtime, does not look whether it is above a join, or cancels nothing at a
 //! shutdown; and when `wait_above` sleeps without a look at its own root, when `run_pinned_above`
 //! in `block_on/nested.rs` does not look at `Nested::pinned`, or sees to a poller only when it
-//! sleeps; and it aborts when a call does not look how much stack is left.
+//! sleeps; and it aborts when a call does not look how much stack is left. The test of a root that
+//! is always ready fails when `private` in `sched/find.rs` takes the root each time.
 
 use crate::common;
 
@@ -54,6 +55,24 @@ fn five() -> JoinHandle<u32> {
 }
 
 common::with_workers! {
+    fn a_root_that_is_always_ready_takes_turns_with_them(workers: usize) {
+        let polls = runtime(workers).block_on(async {
+            let polls = Rc::new(Cell::new(0));
+            let counts = polls.clone();
+            drop(spawn_local(async move {
+                loop {
+                    counts.set(counts.get() + 1);
+                    yield_now().await;
+                }
+            }));
+            for _ in 0..100 {
+                yield_now().await;
+            }
+            polls.get()
+        });
+        assert!((50..=100).contains(&polls), "{polls} polls beside 100 of the root");
+    }
+
     fn spawned_before_or_inside(workers: usize) {
         let runtime = runtime(workers);
         let tasks: Vec<_> = (0..4 * workers).map(|_| runtime.spawn(async {

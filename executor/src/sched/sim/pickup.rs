@@ -5,6 +5,9 @@
 //! microseconds that follows from the costs of a machine, and it is the same for all numbers of
 //! workers: threads that sleep are passed by.
 //!
+//! A task alone in `runnext` has it as well, until wake-ups for such tasks were in vain a few times
+//! (*The wake back-off* in `push.rs`).
+//!
 //! | part of the bound | is |
 //! | --- | --- |
 //! | `unpark_ns`, `wake_ns` | the spawn wakes a thread |

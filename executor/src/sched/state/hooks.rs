@@ -82,3 +82,19 @@ pub(crate) fn in_a_hook(hook: impl FnOnce()) {
 pub(crate) fn is_in_a_hook() -> bool {
     IN_A_HOOK.get()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn either_hook_of_a_sleep_is_one() {
+        let hook: Hook = Some(Arc::new(|| ()));
+        let (mut parks, mut unparks) = (Hooks::default(), Hooks::default());
+        assert!(!parks.has_park());
+        parks.park = hook.clone();
+        unparks.unpark = hook;
+        assert!(parks.has_park() && unparks.has_park());
+        assert!(!unparks.has_start() && !unparks.has_stop());
+    }
+}

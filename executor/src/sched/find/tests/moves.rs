@@ -1,6 +1,6 @@
 //! I8: `runnext` is stolen last, and only from a victim that did not move on since the first round.
 //!
-//! Both tests fail if a round before the fourth takes it; the second also if the fourth does not
+//! The first two tests fail if a round before the fourth takes it; the second also if the fourth does not
 //! ask whether the victim has moved on since the first (`stays` in `sched/search.rs`).
 
 use super::{order::spawned, *};
@@ -68,4 +68,36 @@ fn runnext_of_a_victim_that_moves_on_is_left_there() {
         assert!(!victim.p.runnext.is_empty());
         end(runtime, [searcher, victim]);
     }
+}
+
+/// Steps until it has stolen, and returns how often and how much it stole.
+fn steals(searcher: &Worker) -> (u64, u64) {
+    match step(searcher) {
+        Step::Run(task) => searcher.dispose(task),
+        other => panic!("there is something to steal: {other:?}"),
+    }
+    let counters = &searcher.own_peer().counters;
+    (counters.steals.get(), counters.stolen.get())
+}
+
+/// Fails if a steal counts as one task, or that of a parent as none.
+#[test]
+fn a_steal_counts_with_what_it_took() {
+    let runtime = runtime();
+    let (searcher, victim) = searcher_and_computer(&runtime);
+    // One of them is in `runnext`.
+    spawned(&victim, 9);
+    assert_eq!(steals(&searcher), (1, 4), "half of eight");
+    end(runtime, [searcher, victim]);
+}
+
+#[test]
+fn a_stolen_parent_counts() {
+    let runtime = runtime();
+    let (searcher, victim) = searcher_and_computer(&runtime);
+    spawned(&victim, 1);
+    let parent = victim.p.runnext.take().expect("it was spawned");
+    victim.push_parent(parent);
+    assert_eq!(steals(&searcher), (1, 1));
+    end(runtime, [searcher, victim]);
 }
