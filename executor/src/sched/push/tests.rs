@@ -255,6 +255,7 @@ fn a_call_is_passed_on_with_a_free_permit_or_else_with_the_own() {
         let permit = if is_free { None } else { idle.acquire() };
         worker.pass_on(call);
         assert_eq!(worker.peer().state.has_permit(), is_free);
+        assert_eq!(worker.peer().counters.wakeups.get(), 1);
         assert_eq!(sleeper.check_before_sleep(), Look::Up);
         assert!(sleeper.peer().state.has_permit());
         let handed = sleeper
