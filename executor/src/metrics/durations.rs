@@ -117,8 +117,8 @@ impl Durations {
     }
 
     /// A time that this part of them did not exceed, such as 0.99; at most half of itself above the
-    /// least such time, or 128 ns. `None` if nothing was measured. [`Duration::MAX`] if it is more than a
-    /// minute.
+    /// least such time, or 128 ns. `None` if nothing was measured. [`Duration::MAX`] if it is more
+    /// than a minute.
     ///
     /// # Panics
     ///

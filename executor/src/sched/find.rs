@@ -11,8 +11,8 @@
 //! 2. at *the look for all* (`looks.rs`): the clock, threads that want a permit, all timers, the
 //!    netpoll, the global queue;
 //! 3. timers of this P that are due (at every 16th tick, and when there is no local work);
-//! 4. the root of a `block_on` and pinned tasks, in turns (each second time, if there is other local
-//!    work);
+//! 4. the root of a `block_on` and pinned tasks, in turns (each second time, if there is other
+//!    local work);
 //! 5. tasks above the default priority, and turns for those below (`priority.rs`);
 //! 6. a child that was just forked;
 //! 7. `runnext`;

@@ -17,9 +17,9 @@ const OUTSIDE: &str = "was called outside of a ws runtime: call it from a task, 
 /// Spawns a task onto the current runtime.
 ///
 /// It starts soon, also if the handle is never awaited: next on this worker, or on an idle one. If
-/// the poll that spawns it computes on, an idle worker takes it at once. Where it was in vain before
-/// to wake one for a task that is alone, because this worker came back to it within 20 us, the
-/// monitor wakes one: after 1 to 10 ms.
+/// the poll that spawns it computes on, an idle worker takes it at once. Where it was in vain
+/// before to wake one for a task that is alone, because this worker came back to it within 20 us,
+/// the monitor wakes one: after 1 to 10 ms.
 ///
 /// # Panics
 ///

@@ -1,7 +1,7 @@
 //! I8: `runnext` is stolen last, and only from a victim that did not move on since the first round.
 //!
-//! The first two tests fail if a round before the fourth takes it; the second also if the fourth does not
-//! ask whether the victim has moved on since the first (`stays` in `sched/search.rs`).
+//! The first two tests fail if a round before the fourth takes it; the second also if the fourth
+//! does not ask whether the victim has moved on since the first (`stays` in `sched/search.rs`).
 
 use super::{order::spawned, *};
 use crate::sync::atomic::AtomicUsize;
