@@ -43,7 +43,7 @@ pub(crate) struct Block {
 pub(super) struct Watched {
     id: u64,
     began: u64,
-    /// [`Sampling::blocked`] at that time.
+    /// `Sampling::blocked` at that time.
     blocked: u64,
     /// It goes into the recording, too.
     is_recorded: bool,

@@ -1,7 +1,7 @@
 //! Stalls: when they are reported, to which hook, and what is said. The monitor finds them (*A
 //! stall* in `monitor.rs`).
 //!
-//! - A stall that reaches the threshold is reported, at most one in [`REPORT_EVERY`]. The others
+//! - A stall that reaches the threshold is reported, at most one in `REPORT_EVERY`. The others
 //!   are counted, and the next report says how many; nothing more is heard of them.
 //! - While a stall that was reported goes on, it is reported whenever it has lasted twice as long
 //!   as at its last report. These reports have the same limit, for themselves: they take no turn

@@ -1,7 +1,7 @@
 //! L2, in what users see of it: `Handle::lost_tasks` names the tasks that can never wake, and no
 //! other.
 //!
-//! It fails when a task with an abort handle counts that as a waker, when `find` in `sched/lost.rs`
+//! It fails when a task with an abort handle counts that as a waker, when `find` in `cell/lost.rs`
 //! does not take the slots of lost tasks off, when it keeps a task whose joiner has left, when it
 //! does not ask a second time, and when a task that has a waker outside is not taken away. Of the
 //! hook, when a task is told twice, or one that was lost between two looks is not told; of a test's

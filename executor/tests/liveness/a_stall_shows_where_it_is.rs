@@ -1,8 +1,9 @@
 //! L2: the report of a stall has the stack of its thread, up to the poll of the task, and the
 //! system call that blocks the thread. In debug builds and in release builds.
 //!
-//! It fails when `StallStack::of` does not capture, when `settle_in` in `sched/worker.rs` does not
-//! register the thread, and when `shown` in `sched/stall/stack.rs` shows the worker's frames.
+//! It fails when `stack_of` in `sched/stall/track.rs` does not capture, when `settle_in` in
+//! `sched/worker.rs` does not register the thread, and when `shown` in `sched/stall/stack.rs` shows
+//! the worker's frames.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 use crate::common;

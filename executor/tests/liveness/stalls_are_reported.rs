@@ -8,9 +8,9 @@
 //!
 //! It fails when the monitor (`monitor/`) does not ask the branch deque, when `View` in
 //! `monitor/observe.rs` forgets a stuck worker once its permit was taken, when `begun` in
-//! `sched/stall.rs` does not hold back a report within the second, when a monitor that sleeps for
-//! good sleeps through the next report, and when `begin_blocking` in `sched/worker.rs` does not say
-//! that it is announced.
+//! `sched/stall/track.rs` does not hold back a report within the second, when a monitor that sleeps
+//! for good sleeps through the next report, and when `begin_blocking` in `sched/worker.rs` does not
+//! say that it is announced.
 
 use crate::common;
 

@@ -6,7 +6,7 @@
 //! at its steps; the same a step at a time, with all that waits on the deques, is in
 //! `sched/find/tests/fib_4.rs`, which also says what this runtime does otherwise than the walk.
 //!
-//! It fails when `forked` in `sched/worker.rs` puts the child where thieves can take it and keeps
+//! It fails when `forked` in `sched/poll.rs` puts the child where thieves can take it and keeps
 //! the parent, and when `ForkStealer::steal` takes the newest; and the count of stolen branches
 //! when `search` in `sched/search.rs`, or `help` in `fork_join/owner.rs`, does not note what it
 //! takes. (For one that a search has waited for: `sched/find/tests/branches.rs`.)

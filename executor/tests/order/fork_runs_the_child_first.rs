@@ -2,7 +2,7 @@
 //! thief's log. With one worker the order is that of plain calls.
 //!
 //! The steps of the walk through fib(4) by continuations, one by one; the whole of it is in
-//! `fib_4_as_the_log_tells_it.rs`. They fail when `forked` in `sched/worker.rs` puts the parent
+//! `fib_4_as_the_log_tells_it.rs`. They fail when `forked` in `sched/poll.rs` puts the parent
 //! before the child.
 //!
 //! And a child does not wait for the end of the poll that forked it, when that waits for the child

@@ -2,8 +2,8 @@
 //! what they displace goes to the back; one that yielded goes to the back. A storm of new tasks
 //! does not starve the old ones.
 //!
-//! It fails when `push_next` in `sched/push.rs` drops to the back instead, and when `poll` in
-//! `sched/worker.rs` puts a task that yielded into `runnext`. The order is that of one worker,
+//! It fails when `push_next` in `sched/push.rs` drops to the back instead, and when `poll_as` in
+//! `sched/poll.rs` puts a task that yielded into `runnext`. The order is that of one worker,
 //! where nobody steals; the last test has all.
 
 use crate::common;

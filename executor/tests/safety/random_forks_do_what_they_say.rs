@@ -16,7 +16,7 @@
 //! in `branch/count_latch.rs` is true too early; when `help` in `fork_join/owner.rs` takes any
 //! branch; when `run_pinned_above` in `block_on/nested.rs` does not look whether it is above a
 //! branch; when `within` in `branch/compute.rs` does not put back what it replaced; and when
-//! `forked` in `sched/worker.rs` loses a child whose parent does not go on. It hangs when `set` in
+//! `forked` in `sched/poll.rs` loses a child whose parent does not go on. It hangs when `set` in
 //! `branch/latch.rs` wakes nobody, and crashes when a branch is run twice.
 //!
 //! A program follows from its seed, which is printed; `WS_TEST_SEED=N` runs that one alone, many

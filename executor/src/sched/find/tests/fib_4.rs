@@ -17,7 +17,7 @@
 //! - The second child of fib(3) is forked as that of fib(4) is, so the continuation of fib(3) waits
 //!   once more beside it.
 //!
-//! It fails when `forked` in `sched/worker.rs` puts the child where the parent belongs, and when
+//! It fails when `forked` in `sched/poll.rs` puts the child where the parent belongs, and when
 //! `local` in `sched/find.rs` does not look at the fork deque.
 //!
 //! # By tasks: `join`
