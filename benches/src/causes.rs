@@ -75,15 +75,15 @@ const CAUSES: &[(&str, &[&str], &str)] = &[
     (
         "call_foreign_1",
         &["smol"],
-        "34 and 33 ns, and smol's second thread is awake meanwhile: it takes twice the CPU time. In \
-         the run of 2026-11-22 it was 33 ns here and 37 on smol.",
+        "34 and 33 ns, and smol's second thread is awake meanwhile: it takes twice the CPU time. \
+         In the run of 2026-11-22 it was 33 ns here and 37 on smol.",
     ),
     (
         "wake_foreign",
         &["tokio"],
-        "10.5 and 9.9 us. A thread that sleeps is kept off the CPU of the thread that wakes it: that \
-         costs 5 % here, and makes the 99th percentile of `spawn_then_compute` 2.7 times shorter \
-         ([decisions/2026-11-24-heuristics.md](decisions/2026-11-24-heuristics.md)).",
+        "10.5 and 9.9 us. A thread that sleeps is kept off the CPU of the thread that wakes it: \
+         that costs 5 % here, and makes the 99th percentile of `spawn_then_compute` 2.7 times \
+         shorter ([decisions/2026-11-24-heuristics.md](decisions/2026-11-24-heuristics.md)).",
     ),
     ("ghc_threads007", &["smol"], TWO_FREE),
     ("shutdown_1M", &["smol"], TWO_FREE),
@@ -116,8 +116,8 @@ const CAUSES: &[(&str, &[&str], &str)] = &[
     (
         "ticks_computing_100_8w",
         &["smol"],
-        "Two of eight threads compute on both cores, so it is the system that says when a third one \
-         has a core: from 0.5 to 4.1 ms here in five rounds, and from 0.1 to 2.9 on smol.",
+        "Two of eight threads compute on both cores, so it is the system that says when a third \
+         one has a core: from 0.5 to 4.1 ms here in five rounds, and from 0.1 to 2.9 on smol.",
     ),
     ("request_reply_block_on", &["go"], CHANNELS),
     ("ghc_threads003", &["go", "ghc"], CHANNELS),
@@ -247,8 +247,8 @@ const CPU_CAUSES: &[(&str, &[&str], &str)] = &[
     (
         "go_wakeup_*_50us",
         &["tokio", "tokio-main", "smol"],
-        "A second worker is woken for what waits, so an operation takes 7 to 23 % less time than on \
-         tokio, for 9 to 11 % more CPU time.",
+        "A second worker is woken for what waits, so an operation takes 7 to 23 % less time than \
+         on tokio, for 9 to 11 % more CPU time.",
     ),
     (
         "ghc_sieve",
@@ -267,8 +267,8 @@ const CPU_CAUSES: &[(&str, &[&str], &str)] = &[
     (
         "tickers_100x5ms",
         &["tokio"],
-        "tokio's clock counts whole milliseconds: it wakes up for several ticks at once, all of them \
-         late by 1.4 ms in the median. Here a thread wakes for each, which is late by 38 us.",
+        "tokio's clock counts whole milliseconds: it wakes up for several ticks at once, all of \
+         them late by 1.4 ms in the median. Here a thread wakes for each, which is late by 38 us.",
     ),
     (
         "ticks_blocked_*w",

@@ -54,7 +54,7 @@ impl Shared {
             .iter()
             .map(|&at| (tasks[at].number(), id(at)))
             .collect();
-        // Who waits for whom, among the lost. The two cells of a pinned task are one.
+        // Which lost task waits for which other. The two cells of a pinned task are one.
         let mut waits_for: HashMap<Id, Vec<Id>> = HashMap::new();
         for &at in &lost {
             let Some(address) = tasks[at].header().joined_by() else {

@@ -11,7 +11,7 @@
 //! | part of the bound | is |
 //! | --- | --- |
 //! | `unpark_ns`, `wake_ns` | the spawn wakes a thread |
-//! | `RUNNEXT_WAIT` | a task that is alone in `runnext` is left to its worker for so long, if that moves on |
+//! | `RUNNEXT_WAIT` | a thief waits this time for the worker to come to a lone `runnext` itself |
 //! | some lines of cache | the search finds the victim, and takes from it |
 
 use super::{
