@@ -4,6 +4,10 @@
 //! goes on as a unified diff from the workspace's root. Each is applied to a copy of the workspace,
 //! and the model is run there. A mutant is *killed* if the model fails. What does not apply, does
 //! not build, names no model, or does not end is an error, and so is a mutant that *survives*.
+//!
+//! The mutants are shared out to two *workshops*, each with a copy of the workspace and a build of
+//! its own: the compiler and the models use one core most of the time. More workshops than two
+//! would build everything once more each.
 
 use std::{
     collections::BTreeSet,
@@ -11,6 +15,8 @@ use std::{
     fs::{self, File},
     path::{Path, PathBuf},
     process::{Command, ExitStatus, Stdio},
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -53,7 +59,10 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Where all of it happens, below `target/mutants`.
+/// How many mutants are tried at a time.
+const WORKSHOPS: usize = 2;
+
+/// Where mutants are tried, one after the other, below `target/mutants`.
 struct Workshop {
     root: PathBuf,
     copy: PathBuf,
@@ -65,44 +74,37 @@ struct Workshop {
 pub(crate) fn check(root: &Path, name: Option<&str>) -> Result<(), Failure> {
     let mutants = find(root, name)?;
     let place = root.join("target/mutants");
-    let workshop = Workshop {
-        root: root.to_path_buf(),
-        copy: place.join("tree"),
-        target: place.join("build"),
-        logs: place.join("logs"),
-    };
-    fs::create_dir_all(&workshop.logs).map_err(at(&workshop.logs))?;
-    mirror(&workshop.root, &workshop.copy)?;
-    let mut models = BTreeSet::new();
-    for folder in cargo::MODELLED {
-        models.extend(workshop.models(folder)?);
-    }
-    let width = mutants.iter().map(|mutant| mutant.name.len()).max();
-    let mut failed = 0;
-    for mutant in &mutants {
-        let began = Instant::now();
-        let verdict = if models.contains(&(mutant.folder, mutant.model.clone())) {
-            workshop.try_one(mutant)?
-        } else {
-            Verdict::NoSuchModel
+    let logs = place.join("logs");
+    fs::create_dir_all(&logs).map_err(at(&logs))?;
+    let next = AtomicUsize::new(0);
+    let work = |number: usize| {
+        let folder = place.join(number.to_string());
+        let workshop = Workshop {
+            root: root.to_path_buf(),
+            copy: folder.join("tree"),
+            target: folder.join("build"),
+            logs: logs.clone(),
         };
-        failed += usize::from(verdict != Verdict::Killed);
-        println!(
-            "{:width$}  {verdict:14}  {:5.1} s  {}",
-            mutant.name,
-            began.elapsed().as_secs_f64(),
-            mutant.model,
-            width = width.unwrap_or(0),
-        );
-    }
-    if failed == 0 {
+        workshop.work_off(&mutants, &next)
+    };
+    let not_killed = thread::scope(|scope| {
+        let workshops = 0..WORKSHOPS.min(mutants.len());
+        let threads: Vec<_> = workshops
+            .map(|number| scope.spawn(move || work(number)))
+            .collect();
+        let results = threads
+            .into_iter()
+            .map(|thread| thread.join().expect("a workshop does not panic"));
+        results.sum::<Result<usize, Failure>>()
+    })?;
+    if not_killed == 0 {
         println!("{} mutants, all killed", mutants.len());
         Ok(())
     } else {
         Err(format!(
-            "{failed} of {} mutants were not killed; see {}",
+            "{not_killed} of {} mutants were not killed; see {}",
             mutants.len(),
-            workshop.logs.display()
+            logs.display()
         ))
     }
 }
@@ -154,6 +156,34 @@ fn find_in(
 }
 
 impl Workshop {
+    /// Tries the next one until all have been tried. Returns how many of its own were not killed.
+    fn work_off(&self, mutants: &[Mutant], next: &AtomicUsize) -> Result<usize, Failure> {
+        mirror(&self.root, &self.copy)?;
+        let mut models = BTreeSet::new();
+        for folder in cargo::MODELLED {
+            models.extend(self.models(folder)?);
+        }
+        let width = mutants.iter().map(|mutant| mutant.name.len()).max();
+        let mut not_killed = 0;
+        while let Some(mutant) = mutants.get(next.fetch_add(1, Relaxed)) {
+            let began = Instant::now();
+            let verdict = if models.contains(&(mutant.folder, mutant.model.clone())) {
+                self.try_one(mutant)?
+            } else {
+                Verdict::NoSuchModel
+            };
+            not_killed += usize::from(verdict != Verdict::Killed);
+            println!(
+                "{:width$}  {verdict:14}  {:5.1} s  {}",
+                mutant.name,
+                began.elapsed().as_secs_f64(),
+                mutant.model,
+                width = width.unwrap_or(0),
+            );
+        }
+        Ok(not_killed)
+    }
+
     /// The names of a package's models, from a build without any mutant.
     fn models(&self, folder: &'static str) -> Result<BTreeSet<(&'static str, String)>, Failure> {
         let list = cargo::models(&self.copy, &self.target, &[folder])
