@@ -20,7 +20,6 @@ pub(crate) mod compute;
 mod count_latch;
 mod deque;
 pub(crate) mod job;
-#[cfg(not(ws_loom))]
 pub(crate) mod jobs;
 mod latch;
 #[cfg(not(ws_loom))]
@@ -38,5 +37,5 @@ pub(crate) use self::{
 #[cfg(not(ws_loom))]
 pub(crate) use self::{
     compute::Computation,
-    own::{attach, base, detach, is_inside},
+    own::{attach, base, detach, is_inside, run_claimed},
 };

@@ -154,7 +154,7 @@ pub fn at_run(f: fn()) {
     AT_RUN.get_or_init(|| f);
 }
 
-#[cfg(all(any(test, feature = "sim"), not(ws_loom)))]
+#[cfg(any(test, feature = "sim"))]
 pub(crate) fn run_begins() {
     if let Some(f) = AT_RUN.get() {
         f();
@@ -162,7 +162,7 @@ pub(crate) fn run_begins() {
 }
 
 /// Runs a step of a machine.
-#[cfg(all(any(test, feature = "sim"), not(ws_loom)))]
+#[cfg(any(test, feature = "sim"))]
 pub(crate) fn step<R>(step: impl FnOnce() -> R) -> R {
     let Some(around) = AROUND_STEPS.get() else {
         return step();

@@ -18,6 +18,7 @@
         dead_code,
         unreachable_pub,
         unused_imports,
+        unused_macros,
         reason = "the models use a part of what is here"
     )
 )]
@@ -38,6 +39,7 @@ mod cell;
 mod context;
 #[cfg(not(ws_loom))]
 pub mod coop;
+#[cfg(not(ws_loom))]
 mod fork_join;
 #[cfg(not(ws_loom))]
 mod given;
@@ -64,6 +66,7 @@ mod permit;
 mod policy;
 #[cfg(not(ws_loom))]
 mod probe;
+#[cfg(not(ws_loom))]
 mod recorder;
 #[cfg(not(ws_loom))]
 mod reports;

@@ -12,6 +12,8 @@ mod allp;
 mod both_ways;
 mod explore;
 mod fork_join;
+#[path = "fork_join/steps.rs"]
+mod fork_join_steps;
 mod heard;
 mod idle;
 mod keeper;
@@ -25,6 +27,8 @@ mod owned;
 mod park;
 mod permit;
 mod recorder;
+#[path = "recorder/ring.rs"]
+mod ring;
 mod shutdown;
 mod task;
 mod urgent;

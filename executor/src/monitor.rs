@@ -362,5 +362,5 @@ impl Monitor {
     }
 }
 
-#[cfg(all(test, not(ws_loom)))]
+#[cfg(test)]
 pub(crate) mod tests;

@@ -53,7 +53,7 @@ impl<T> OnceTable<T> {
     }
 }
 
-#[cfg(all(test, not(ws_loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

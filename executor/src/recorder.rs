@@ -61,40 +61,26 @@
 //! Rejected: `tracing`. A subscriber is user code, and these places are under the scheduler's feet
 //! (S8).
 
-#[cfg(not(ws_loom))]
 mod kinds;
-#[cfg(not(ws_loom))]
 pub(crate) mod log;
-#[cfg(not(ws_loom))]
 mod map;
-#[cfg(not(ws_loom))]
 mod merged;
-#[cfg(not(ws_loom))]
 mod named;
-#[cfg(not(ws_loom))]
 pub(crate) mod names;
-#[cfg(not(ws_loom))]
 mod of_runtime;
-#[cfg(not(ws_loom))]
 mod perfetto;
-#[cfg(not(ws_loom))]
 mod protobuf;
 mod ring;
-#[cfg(not(ws_loom))]
 mod ticks;
-#[cfg(all(any(test, feature = "sim"), not(ws_loom)))]
+#[cfg(any(test, feature = "sim"))]
 mod timeline;
 
-#[cfg(not(ws_loom))]
 pub use self::kinds::{Event, EventKind, Level, RecordedTask, Recording, UnknownLevel};
-#[cfg(not(ws_loom))]
 pub(crate) use self::map::Map;
-#[cfg(not(ws_loom))]
 pub use self::of_runtime::NewEvents;
-#[cfg(all(any(test, feature = "sim"), not(ws_loom)))]
+#[cfg(any(test, feature = "sim"))]
 pub(crate) use self::perfetto::Hosts;
 pub(crate) use self::ring::Ring;
-#[cfg(not(ws_loom))]
 pub(crate) use self::{
     kinds::Subject,
     merged::Merged,
@@ -102,7 +88,7 @@ pub(crate) use self::{
     of_runtime::{Recorder, began, recorder_bytes},
     perfetto::{Known, Process, Writer, program},
 };
-#[cfg(all(any(test, feature = "sim"), not(ws_loom)))]
+#[cfg(any(test, feature = "sim"))]
 pub use self::{
     perfetto::{Arrow, Host, Moment},
     timeline::Timeline,

@@ -166,7 +166,7 @@ fn write_to_stderr(piece: &str) -> io::Result<()> {
     stderr.write_all(piece.as_bytes())
 }
 
-#[cfg(all(test, not(ws_loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -6,33 +6,29 @@
 //! models: if a slot is written again too early, a read returns a value from its future. Loom runs
 //! the loads of a thread one after the other, and cannot show that.
 //!
-//! So under loom each slot keeps a witness: the index behind the newest one that was read from it.
-//! It is written `Relaxed` like the slot itself, so the owner is sure to see it exactly when the
-//! reader's grab happens before the owner's write, and may miss it otherwise. [`Slot::write`]
-//! asserts that it does.
+//! So under loom each slot keeps a [`Witness`]: the index behind the newest one that was read from
+//! it. It is written `Relaxed` like the slot itself, so the owner is sure to see it exactly when
+//! the reader's grab happens before the owner's write, and may miss it otherwise. [`Slot::write`]
+//! asserts that it does (I3: no slot is written again while a thief may still read it).
 
 use std::ptr::{self, NonNull};
 
-#[cfg(ws_loom)]
 use super::local::CAPACITY;
-#[cfg(ws_loom)]
-use crate::sync::atomic::AtomicU64;
+use crate::sync::Witness;
 use crate::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
 /// A slot that holds the item of one index at a time.
 #[derive(Debug)]
 pub(super) struct Slot {
     item: AtomicPtr<()>,
-    #[cfg(ws_loom)]
-    read_up_to: AtomicU64,
+    read_up_to: Witness,
 }
 
 impl Slot {
     pub(super) fn new() -> Self {
         Self {
             item: AtomicPtr::new(ptr::null_mut()),
-            #[cfg(ws_loom)]
-            read_up_to: AtomicU64::new(0),
+            read_up_to: Witness::default(),
         }
     }
 
@@ -40,7 +36,8 @@ impl Slot {
     /// item that was there before.
     #[inline]
     pub(super) fn write(&self, index: u64, raw: NonNull<()>) {
-        self.assert_free_for(index);
+        self.read_up_to
+            .assert_at_least((index + 1).saturating_sub(CAPACITY));
         self.item.store(raw.as_ptr(), Relaxed);
     }
 
@@ -52,29 +49,7 @@ impl Slot {
     #[inline]
     pub(super) fn read(&self, index: u64) -> NonNull<()> {
         let raw = self.item.load(Relaxed);
-        self.witness_read_of(index);
+        self.read_up_to.note(index + 1);
         NonNull::new(raw).expect("I10: an item below the tail is visible")
     }
-
-    #[cfg(ws_loom)]
-    fn assert_free_for(&self, index: u64) {
-        let behind_previous = (index + 1).saturating_sub(CAPACITY);
-        assert!(
-            self.read_up_to.load(Relaxed) >= behind_previous,
-            "I3: a slot was written again while a thief may still read it"
-        );
-    }
-
-    #[cfg(ws_loom)]
-    fn witness_read_of(&self, index: u64) {
-        self.read_up_to.fetch_max(index + 1, Relaxed);
-    }
-
-    #[cfg(not(ws_loom))]
-    #[inline]
-    fn assert_free_for(&self, _index: u64) {}
-
-    #[cfg(not(ws_loom))]
-    #[inline]
-    fn witness_read_of(&self, _index: u64) {}
 }

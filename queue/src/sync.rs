@@ -194,3 +194,47 @@ impl<T> Drop for UnsafeCell<T> {
         }
     }
 }
+
+/// What a model notes beside the state of a protocol: the largest number so far. In life it is
+/// empty, and does nothing.
+#[derive(Debug, Default)]
+pub struct Witness(#[cfg(ws_loom)] atomic::AtomicU64);
+
+#[cfg(ws_loom)]
+impl Witness {
+    pub fn note(&self, number: u64) {
+        self.0.fetch_max(number, atomic::Ordering::Relaxed);
+    }
+
+    /// # Panics
+    ///
+    /// Panics in a model if this thread does not see as much.
+    pub fn assert_at_least(&self, number: u64) {
+        let noted = self.0.load(atomic::Ordering::Relaxed);
+        assert!(noted >= number, "what is noted is not sure to be seen here");
+    }
+}
+
+#[cfg(not(ws_loom))]
+impl Witness {
+    #[inline]
+    pub fn note(&self, _number: u64) {}
+
+    #[inline]
+    pub fn assert_at_least(&self, _number: u64) {}
+}
+
+/// A `const fn` in life. In a model it is none, since loom's atomics are not made by one.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! const_fn {
+    ($(#[$attribute:meta])* $visibility:vis fn $($rest:tt)*) => {
+        #[cfg(not(ws_loom))]
+        $(#[$attribute])*
+        $visibility const fn $($rest)*
+
+        #[cfg(ws_loom)]
+        $(#[$attribute])*
+        $visibility fn $($rest)*
+    };
+}

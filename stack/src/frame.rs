@@ -117,7 +117,7 @@ fn shortened(file: &str) -> &str {
     rest.and_then(Path::to_str).unwrap_or(file)
 }
 
-#[cfg(all(test, not(ws_loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

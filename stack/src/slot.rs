@@ -30,7 +30,7 @@
 use crate::sync::{
     AtomicU32,
     Ordering::{Acquire, Relaxed, Release},
-    UnsafeCell,
+    UnsafeCell, const_fn,
 };
 
 const PHASE: u32 = 0b11;
@@ -62,21 +62,13 @@ pub(crate) enum Answer {
 }
 
 impl<T> Slot<T> {
-    #[cfg(not(all(test, ws_loom)))]
-    pub(crate) const fn new(value: T) -> Self {
-        Self {
-            word: AtomicU32::new(FREE),
-            thread: AtomicU32::new(0),
-            value: UnsafeCell::new(value),
-        }
-    }
-
-    #[cfg(all(test, ws_loom))]
-    pub(crate) fn new(value: T) -> Self {
-        Self {
-            word: AtomicU32::new(FREE),
-            thread: AtomicU32::new(0),
-            value: UnsafeCell::new(value),
+    const_fn! {
+        pub(crate) fn new(value: T) -> Self {
+            Self {
+                word: AtomicU32::new(FREE),
+                thread: AtomicU32::new(0),
+                value: UnsafeCell::new(value),
+            }
         }
     }
 
@@ -152,7 +144,6 @@ impl<T> Slot<T> {
     }
 
     /// The word that changes when the answer is there.
-    #[cfg(not(all(test, ws_loom)))]
     pub(crate) fn word(&self) -> &AtomicU32 {
         &self.word
     }

@@ -32,3 +32,15 @@ impl<T> UnsafeCell<T> {
         f(self.0.get())
     }
 }
+
+/// A `const fn` in life. In a model it is none, since loom's atomics are not made by one.
+macro_rules! const_fn {
+    ($visibility:vis fn $($rest:tt)*) => {
+        #[cfg(not(all(test, ws_loom)))]
+        $visibility const fn $($rest)*
+
+        #[cfg(all(test, ws_loom))]
+        $visibility fn $($rest)*
+    };
+}
+pub(crate) use const_fn;

@@ -29,7 +29,7 @@ impl fmt::Display for SystemCall {
     }
 }
 
-#[cfg(all(test, not(ws_loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

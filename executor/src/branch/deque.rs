@@ -77,7 +77,7 @@
 //! Checked by `models::fork_join`.
 #![allow(unsafe_code)]
 
-#[cfg(all(test, not(ws_loom)))]
+#[cfg(test)]
 mod tests;
 
 use std::{
@@ -87,9 +87,13 @@ use std::{
     ptr::{self, NonNull},
 };
 
-#[cfg(not(ws_loom))]
-use super::jobs::{Job, Jobs};
-use super::{job::Header, latch::Latch};
+use ws_queue::const_fn;
+
+use super::{
+    job::Header,
+    jobs::{Job, Jobs},
+    latch::Latch,
+};
 use crate::{
     park::Parker,
     queue::Padded,
@@ -149,7 +153,6 @@ pub(crate) struct BranchDeque {
     /// All arrays that there were; they stay until the end.
     arrays: Mutex<Vec<Vec<Slot>>>,
     /// The branches of scopes, which have no index.
-    #[cfg(not(ws_loom))]
     pub(crate) jobs: Jobs,
     /// Where its thread sleeps when it waits for a branch.
     pub(crate) parker: Parker,
@@ -169,7 +172,6 @@ impl BranchDeque {
             helper: AtomicBool::new(false),
             slots: AtomicPtr::new(ptr::null_mut()),
             arrays: Mutex::new(Vec::new()),
-            #[cfg(not(ws_loom))]
             jobs: Jobs::new(),
             parker: Parker::new(),
         }
@@ -177,7 +179,6 @@ impl BranchDeque {
 
     /// Whether there is a branch to take.
     pub(crate) fn has_shared(&self) -> bool {
-        #[cfg(not(ws_loom))]
         if !self.jobs.is_empty() {
             return true;
         }
@@ -193,7 +194,6 @@ impl BranchDeque {
     /// Whether a branch was promoted that its owner has not come back to: it is to be taken, or was
     /// stolen.
     pub(crate) fn has_promoted(&self) -> bool {
-        #[cfg(not(ws_loom))]
         if !self.jobs.is_empty() {
             return true;
         }
@@ -236,7 +236,6 @@ impl BranchDeque {
 
     /// Takes the oldest branch of a join, or else the oldest job: for a thread that has nothing of
     /// the user's below.
-    #[cfg(not(ws_loom))]
     pub(crate) fn take(this: &Arc<Self>) -> Option<Branch> {
         Self::claim(this, 0).or_else(|| {
             Some(Branch {
@@ -305,11 +304,24 @@ pub(crate) struct Branch {
 enum What {
     /// The second closure of a join.
     Half(NonNull<Header>),
-    #[cfg(not(ws_loom))]
     Job(Job),
 }
 
 impl Branch {
+    /// Where it was claimed.
+    pub(super) fn branch_deque(&self) -> &BranchDeque {
+        &self.branch_deque
+    }
+
+    /// The computation that a branch of a join is a part of. A job enters that of its scope itself.
+    pub(super) fn computation(&self) -> Option<usize> {
+        match &self.what {
+            // SAFETY: what was claimed was promoted.
+            What::Half(job) => Some(unsafe { job.as_ref().computation() }),
+            What::Job(_) => None,
+        }
+    }
+
     /// Runs it on the P with that index. The tail of that P is at `base`.
     pub(crate) fn run(self, processor: usize, base: usize) {
         let this = ManuallyDrop::new(self);
@@ -320,20 +332,9 @@ impl Branch {
                 ptr::read(&raw const this.branch_deque),
             )
         };
-        #[cfg(not(ws_loom))]
-        super::own::stole_from(&branch_deque);
         match what {
-            What::Half(job) => {
-                // SAFETY: it was claimed in that branch deque, and `self` is the only evidence of
-                // it.
-                let run = || unsafe { Header::run(job, processor, base, &branch_deque.parker) };
-                #[cfg(not(ws_loom))]
-                // SAFETY: what was claimed was promoted.
-                super::compute::within(unsafe { job.as_ref().computation() }, run);
-                #[cfg(ws_loom)]
-                run();
-            }
-            #[cfg(not(ws_loom))]
+            // SAFETY: it was claimed in that branch deque, and `self` is the only evidence of it.
+            What::Half(job) => unsafe { Header::run(job, processor, base, &branch_deque.parker) },
             What::Job(job) => job.run_stolen(),
         }
     }
@@ -344,7 +345,6 @@ impl Drop for Branch {
         match &self.what {
             // SAFETY: it was claimed in that branch deque, and was not run.
             What::Half(job) => unsafe { Header::give_back(*job, &self.branch_deque.parker) },
-            #[cfg(not(ws_loom))]
             What::Job(job) => {
                 // Its owner may have seen no job in the lists meanwhile, and sleep. Once it is back
                 // the scope may end.
@@ -413,29 +413,17 @@ unsafe impl Send for Tail {}
 pub(crate) static NO_DEQUE: Tail = Tail::new();
 
 impl Tail {
-    #[cfg(not(ws_loom))]
-    const fn new() -> Self {
-        Self {
-            asked: Padded(AtomicBool::new(true)),
-            newest: Cell::new(ptr::null()),
-            branch_deque: Cell::new(ptr::null()),
-            slots: Cell::new(ptr::null()),
-            capacity: Cell::new(0),
-            top: Cell::new(0),
-            split: Cell::new(0),
-        }
-    }
-
-    #[cfg(ws_loom)]
-    fn new() -> Self {
-        Self {
-            asked: Padded(AtomicBool::new(true)),
-            newest: Cell::new(ptr::null()),
-            branch_deque: Cell::new(ptr::null()),
-            slots: Cell::new(ptr::null()),
-            capacity: Cell::new(0),
-            top: Cell::new(0),
-            split: Cell::new(0),
+    const_fn! {
+        fn new() -> Self {
+            Self {
+                asked: Padded(AtomicBool::new(true)),
+                newest: Cell::new(ptr::null()),
+                branch_deque: Cell::new(ptr::null()),
+                slots: Cell::new(ptr::null()),
+                capacity: Cell::new(0),
+                top: Cell::new(0),
+                split: Cell::new(0),
+            }
         }
     }
 

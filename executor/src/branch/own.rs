@@ -11,7 +11,7 @@
 
 use std::{cell::Cell, ptr};
 
-use super::{BranchDeque, Tail, compute, deque::NO_DEQUE, jobs::ScopeHead};
+use super::{Branch, BranchDeque, Tail, compute, deque::NO_DEQUE, jobs::ScopeHead};
 use crate::policy::{
     Heuristic, TimedBackoff,
     constants::{FORK_WAKES, FORK_WAKES_PAUSE},
@@ -202,8 +202,17 @@ pub(crate) fn come_by() {
     });
 }
 
+/// Runs a branch that this thread has claimed, on the P with that index, whose tail is at `base`.
+pub(crate) fn run_claimed(branch: Branch, processor: usize, base: usize) {
+    stole_from(branch.branch_deque());
+    match branch.computation() {
+        Some(computation) => compute::within(computation, || branch.run(processor, base)),
+        None => branch.run(processor, base),
+    }
+}
+
 /// This thread begins with a branch of that branch deque; see *After a steal*.
-pub(crate) fn stole_from(branch_deque: &BranchDeque) {
+fn stole_from(branch_deque: &BranchDeque) {
     if !Heuristic::AfterSteal.is_on() {
         return;
     }

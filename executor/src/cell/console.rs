@@ -46,8 +46,6 @@ use off as used;
 #[cfg(feature = "console")]
 use on as used;
 
-#[cfg(not(ws_loom))]
 pub use self::used::HidesNext;
 pub(super) use self::used::TaskSpan;
-#[cfg(not(ws_loom))]
 pub(crate) use self::used::root;

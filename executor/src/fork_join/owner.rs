@@ -109,14 +109,15 @@
 
 use std::{future::poll_fn, hint, panic::Location, task::Poll, time::Instant};
 
+use super::steps::AtPromoted;
 use crate::{
     block_on::{block_on, in_place::block_in_place},
     branch::{
         BranchDeque, Header, Settled, Tail, compute,
         jobs::Job,
         own::{
-            Place, come_by, enter_scope, may_wake, promoted_at, promotes_at, tail, wake_begins,
-            wake_settled, with_tail,
+            Place, come_by, enter_scope, may_wake, promoted_at, promotes_at, run_claimed, tail,
+            wake_begins, wake_settled, with_tail,
         },
     },
     context,
@@ -327,48 +328,54 @@ pub(super) fn was_stolen() {
     wake_settled(true);
 }
 
-/// The owner has reclaimed a branch that it had promoted.
-pub(super) fn reclaimed() {
-    wake_settled(false);
-    let far_apart = context::with_worker(|worker| {
-        let worker = worker.expect("it is attached to its branch deque");
-        // What is left is enough.
-        Heuristic::AfterSteal.is_on() && !worker.branch_deque().has_shared() && {
-            let now = worker.shared().time.clock().now_ns();
-            are_far_apart(promoted_at(), now)
-        }
-    });
-    if far_apart {
-        come_by();
-    }
-}
+/// This thread, at a branch that it promoted.
+pub(super) struct Owner;
 
-/// *The waiting join*.
-#[cold]
-pub(super) fn wait_for_thief(tail: &Tail, header: &Header) -> Settled {
-    was_stolen();
-    // SAFETY: it was stolen, and so promoted.
-    let latch = unsafe { header.latch() };
-    context::with_worker(|worker| {
-        let worker = worker.expect("the tail is attached to its branch deque");
-        // While it unwinds a thread runs nothing more: what it ran could not unwind in its turn.
-        if thread::panicking() {
-            None
-        } else {
-            help(worker, tail, header)
-        }
-    })
-    .unwrap_or_else(|| {
-        let branch_deque = tail.branch_deque().expect("it is attached");
-        let shared = context::with_worker(|worker| worker.map(|worker| worker.shared().clone()));
-        block_in_place(|| {
-            // Its permit is free only now, and no thread has searched with it.
-            for peer in shared.iter().flat_map(|shared| shared.peers()) {
-                peer.queues.branch_deque.ask();
+impl AtPromoted for Owner {
+    fn reclaimed(&self) {
+        wake_settled(false);
+        let far_apart = context::with_worker(|worker| {
+            let worker = worker.expect("it is attached to its branch deque");
+            // What is left is enough.
+            Heuristic::AfterSteal.is_on() && !worker.branch_deque().has_shared() && {
+                let now = worker.shared().time.clock().now_ns();
+                are_far_apart(promoted_at(), now)
             }
-            latch.wait(&branch_deque.parker)
+        });
+        if far_apart {
+            come_by();
+        }
+    }
+
+    /// *The waiting join*.
+    #[cold]
+    fn wait_for_thief(&self, tail: &Tail, header: &Header) -> Settled {
+        was_stolen();
+        // SAFETY: it was stolen, and so promoted.
+        let latch = unsafe { header.latch() };
+        context::with_worker(|worker| {
+            let worker = worker.expect("the tail is attached to its branch deque");
+            // While it unwinds a thread runs nothing more: what it ran could not unwind in its
+            // turn.
+            if thread::panicking() {
+                None
+            } else {
+                help(worker, tail, header)
+            }
         })
-    })
+        .unwrap_or_else(|| {
+            let branch_deque = tail.branch_deque().expect("it is attached");
+            let shared =
+                context::with_worker(|worker| worker.map(|worker| worker.shared().clone()));
+            block_in_place(|| {
+                // Its permit is free only now, and no thread has searched with it.
+                for peer in shared.iter().flat_map(|shared| shared.peers()) {
+                    peer.queues.branch_deque.ask();
+                }
+                latch.wait(&branch_deque.parker)
+            })
+        })
+    }
 }
 
 /// Helps with what the thief has forked, for as long as there is something.
@@ -388,7 +395,7 @@ fn help(worker: &Worker, tail: &Tail, header: &Header) -> Option<Settled> {
                 if let Some(branch) = BranchDeque::claim_descendant(branch_deque, base, latch) {
                     event!(worker, BranchStolen, (), thief);
                     debug_assert!(!tail.has_linked(), "a branch was left above");
-                    branch.run(worker.index(), tail.top());
+                    run_claimed(branch, worker.index(), tail.top());
                     until = None;
                     continue;
                 }

@@ -41,15 +41,15 @@ use std::{
     time::Duration,
 };
 
-use super::{Tail, join, join_on, scope};
+use super::{join, scope, steps::join_on};
 use crate::{
     branch::{
-        BranchDeque,
+        BranchDeque, Header, Tail,
         own::{base, come_by, with_tail},
     },
     context,
     permit::{env::Env, phase::ShutdownEnv},
-    runtime::Builder,
+    runtime::{Builder, Sysmon},
     stack::{calls, here},
     sync::Arc,
 };
@@ -84,7 +84,7 @@ fn unwind_from_the_wait() {
             steal,
             || (),
             |_| (),
-            |_, _| panic!("expected"),
+            |_: &Tail, _: &Header| panic!("expected"),
         )
     };
 }
@@ -211,7 +211,11 @@ fn a_recursion_that_is_deeper_than_the_deque_ends() {
 fn the_newest_branch_of_this_scope_is_first() {
     let ran = limited(|send| {
         // Without the monitor, who would let another thread in for one that has no core.
-        let runtime = Builder::new().workers(1).sysmon(false).build().unwrap();
+        let runtime = Builder::new()
+            .workers(1)
+            .sysmon(Sysmon::Off)
+            .build()
+            .unwrap();
         let ran = Mutex::new(Vec::new());
         let note = |which: usize| ran.lock().unwrap().push(which);
         runtime.block_on(async {
@@ -247,7 +251,11 @@ impl Drop for Joins {
 fn a_thread_clears_away_above_its_join() {
     let (before, dropped, after) = limited(|send| {
         // Without the monitor, who would let another thread in for one that has no core.
-        let runtime = Builder::new().workers(1).sysmon(false).build().unwrap();
+        let runtime = Builder::new()
+            .workers(1)
+            .sysmon(Sysmon::Off)
+            .build()
+            .unwrap();
         let dropped = Arc::new(AtomicUsize::new(0));
         let (begun, parked) = mpsc::channel();
         let joins = Joins(dropped.clone());
@@ -283,7 +291,11 @@ fn beside_a_busy_worker<R: Send + 'static>(
 ) -> R {
     limited(|send| {
         // Without the monitor, who would ask as well.
-        let runtime = Builder::new().workers(2).sysmon(false).build().unwrap();
+        let runtime = Builder::new()
+            .workers(2)
+            .sysmon(Sysmon::Off)
+            .build()
+            .unwrap();
         let (release, released) = mpsc::channel();
         let (begun, busy) = mpsc::channel();
         drop(runtime.spawn(async move {

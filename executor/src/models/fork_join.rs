@@ -1,4 +1,5 @@
-//! The branches of joins: `branch/deque.rs`, `branch/latch.rs`, and the steps in `fork_join.rs`.
+//! The branches of joins: `branch/deque.rs`, `branch/latch.rs`, and the steps in
+//! `fork_join/steps.rs`.
 //!
 //! | model | shows | bound | seconds | mutants that fail it |
 //! | --- | --- | --- | --- | --- |
@@ -23,10 +24,12 @@
 
 use std::{cell::Cell, mem, ptr};
 
-use super::both_ways::{Turn, explore};
+use super::{
+    both_ways::{Turn, explore},
+    fork_join_steps::join_on,
+};
 use crate::{
     branch::{BranchDeque, CancelFlag, CountLatch, Header, Settled, Tail},
-    fork_join::join_on,
     park::Parker,
     sync::{
         Arc, Mutex, UnsafeCell,

@@ -6,8 +6,8 @@
 //! | `a_part_is_whole` | the same for a thread that reads the ring in parts | 3 | 0.1 | the same |
 //! | `what_belongs_together_comes_together` | of records that are written at once, a reader gets all or none; of older ones that these overwrite, it gets the later ones | 3 | 0.1 | `recorder_begins_the_first`, `recorder_writes_one_by_one` |
 
-use super::both_ways::explore;
-use crate::{recorder::Ring, sync::Arc};
+use super::{both_ways::explore, ring::Ring};
+use crate::sync::Arc;
 
 /// Records of the ring.
 const RECORDS: usize = 2;

@@ -277,7 +277,7 @@ impl Worker {
         self.end_steal(|| self.ticks());
         self.peer().counters.polls.add(1);
         self.peer().progress.running.store(BRANCH, Relaxed);
-        budget::with_budget(|| branch.run(self.index(), branch::base()));
+        budget::with_budget(|| branch::run_claimed(branch, self.index(), branch::base()));
         self.peer().progress.running.store(0, Relaxed);
     }
 

@@ -1,8 +1,9 @@
 //! J5: a `join` ends after both of its branches, also if one panics, and the panic reaches its
 //! caller.
 //!
-//! It fails when `Abandon` in `fork_join.rs` does not wait for a branch that is out, forgets one
-//! that nobody has begun, drops it before the panic goes on, or lets the panic of a destructor out.
+//! It fails when `Abandon` in `fork_join/steps.rs` does not wait for a branch that is out, forgets
+//! one that nobody has begun, drops it before the panic goes on, or lets the panic of a destructor
+//! out.
 
 use crate::common;
 
@@ -15,7 +16,7 @@ use std::{
 use common::{Gate, OnDrop, listen_to_panics, runtime};
 use ws_executor::{
     join,
-    runtime::{Builder, Runtime},
+    runtime::{Builder, Runtime, Sysmon},
 };
 
 fn message(result: Result<(), Box<dyn std::any::Any + Send>>) -> &'static str {
@@ -82,7 +83,11 @@ common::with_workers! {
 /// A thread that computes alone keeps its permit, also where the monitor would take it for one that
 /// blocks.
 fn alone() -> Runtime {
-    Builder::new().workers(1).sysmon(false).build().unwrap()
+    Builder::new()
+        .workers(1)
+        .sysmon(Sysmon::Off)
+        .build()
+        .unwrap()
 }
 
 /// What the second branch would have had is dropped by a thread that panics, so a guard there sees
@@ -141,8 +146,8 @@ fn the_result_of_a_branch_that_was_stolen_is_dropped_in_a_panic() {
 common::with_workers! {
     /// The second branch panics: nobody gets what the first one returned, and it is dropped, once.
     ///
-    /// Fails if the result of the first is forgotten then (`First` in `fork_join.rs` without its
-    /// `Drop`).
+    /// Fails if the result of the first is forgotten then (`First` in `fork_join/steps.rs` without
+    /// its `Drop`).
     fn the_result_of_the_other_branch_is_dropped(workers: usize) {
         listen_to_panics();
         runtime(workers).block_on(async {

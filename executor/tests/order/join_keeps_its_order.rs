@@ -6,7 +6,7 @@
 //! pushes one of its two branches and calls the other, which by the walk its thread would pop in
 //! the next step; so the order of the steps is the same, and a deque has one branch less.
 //!
-//! It fails when `join_on` in `fork_join.rs` calls the first closure after the second.
+//! It fails when `join_on` in `fork_join/steps.rs` calls the first closure after the second.
 
 use crate::common;
 
@@ -18,7 +18,7 @@ use std::{
 use common::{Gate, runtime};
 use ws_executor::{
     join,
-    runtime::{Builder, Handle},
+    runtime::{Builder, Handle, Sysmon},
     trace::{Event, EventKind, Level},
 };
 
@@ -95,7 +95,11 @@ fn one_worker_runs_fib_4_as_plain_calls_do() {
 fn with_two_workers_the_thief_takes_the_oldest_branch_of_fib_4() {
     common::limited(|| {
         // Without the monitor, which gives the permit of a thread that is held here to a third.
-        let runtime = Builder::new().workers(2).sysmon(false).build().unwrap();
+        let runtime = Builder::new()
+            .workers(2)
+            .sysmon(Sysmon::Off)
+            .build()
+            .unwrap();
         let (log, taken, rest) = (Log::default(), Gate::default(), Gate::default());
         let t1 = thread::current().id();
         let result = runtime.block_on(async {
@@ -185,7 +189,7 @@ fn with_two_workers_the_branch_of_a_stolen_fib_3_goes_back_to_its_owner_s_permit
         // Without the monitor, which would take the permit of a thread that waits here for another.
         let builder = Builder::new()
             .workers(2)
-            .sysmon(false)
+            .sysmon(Sysmon::Off)
             .recorder(16_000)
             .record(Level::Full);
         let runtime = builder.build().unwrap();
@@ -230,7 +234,11 @@ fn branches_are_stolen_from_the_oldest_on() {
     }
     common::limited(|| {
         let order = Mutex::new(Vec::new());
-        let runtime = Builder::new().workers(2).sysmon(false).build().unwrap();
+        let runtime = Builder::new()
+            .workers(2)
+            .sysmon(Sysmon::Off)
+            .build()
+            .unwrap();
         runtime.block_on(async { descend(0, &order) });
         assert_eq!(*order.lock().unwrap(), (0..DEPTH).collect::<Vec<_>>());
     });

@@ -1,6 +1,5 @@
 //! Nothing, where `on.rs` has spans.
 
-#[cfg(not(ws_loom))]
 use std::marker::PhantomData;
 
 use crate::cell::{Id, meta::Meta};
@@ -29,7 +28,6 @@ impl TaskSpan {
 }
 
 /// As in `on.rs`.
-#[cfg(not(ws_loom))]
 #[derive(Debug)]
 #[must_use = "it ends when it is dropped"]
 pub struct HidesNext {
@@ -37,7 +35,6 @@ pub struct HidesNext {
     of_thread: PhantomData<*const ()>,
 }
 
-#[cfg(not(ws_loom))]
 impl HidesNext {
     /// From now on.
     #[expect(clippy::new_without_default, reason = "as in `on.rs`")]
@@ -50,11 +47,9 @@ impl HidesNext {
 }
 
 /// A macro, so that the future is moved nowhere.
-#[cfg(not(ws_loom))]
 macro_rules! root {
     ($future:expr, $id:expr) => {
         $future
     };
 }
-#[cfg(not(ws_loom))]
 pub(crate) use root;

@@ -1,7 +1,6 @@
 //! Spans and events. See the head of `console.rs`.
 
 use std::{cell::Cell, panic::Location};
-#[cfg(not(ws_loom))]
 use std::{
     future::Future,
     marker::PhantomData,
@@ -9,7 +8,6 @@ use std::{
     task::{Context, Poll},
 };
 
-#[cfg(not(ws_loom))]
 use pin_project_lite::pin_project;
 use tracing::{Dispatch, Span, trace_span};
 
@@ -24,7 +22,6 @@ thread_local! {
 ///
 /// It is a value, so that it ends with the call, also if that panics or spawns nothing. If it did
 /// not, a task of somebody else's would have no span.
-#[cfg(not(ws_loom))]
 #[derive(Debug)]
 #[must_use = "it ends when it is dropped"]
 pub struct HidesNext {
@@ -32,7 +29,6 @@ pub struct HidesNext {
     of_thread: PhantomData<*const ()>,
 }
 
-#[cfg(not(ws_loom))]
 impl HidesNext {
     /// From now on.
     #[expect(
@@ -47,7 +43,6 @@ impl HidesNext {
     }
 }
 
-#[cfg(not(ws_loom))]
 impl Drop for HidesNext {
     fn drop(&mut self) {
         HIDES_NEXT.set(false);
@@ -147,7 +142,6 @@ impl Drop for TaskSpan {
 }
 
 /// The future of a `block_on`, in a span.
-#[cfg(not(ws_loom))]
 #[track_caller]
 pub(crate) fn in_span<F: Future>(future: F, id: Id) -> impl Future<Output = F::Output> {
     let span = TaskSpan::open("block_on", "", id, size_of::<F>(), Location::caller());
@@ -157,7 +151,6 @@ pub(crate) fn in_span<F: Future>(future: F, id: Id) -> impl Future<Output = F::O
     }
 }
 
-#[cfg(not(ws_loom))]
 pin_project! {
     /// It is polled, and dropped, in the span. As of a task, the drop is a part of the last poll,
     /// if that has an output.
@@ -186,7 +179,6 @@ pin_project! {
     }
 }
 
-#[cfg(not(ws_loom))]
 impl<F: Future> Future for Root<F> {
     type Output = F::Output;
 
@@ -203,11 +195,9 @@ impl<F: Future> Future for Root<F> {
     }
 }
 
-#[cfg(not(ws_loom))]
 macro_rules! root {
     ($future:expr, $id:expr) => {
         $crate::cell::console::on::in_span($future, $id)
     };
 }
-#[cfg(not(ws_loom))]
 pub(crate) use root;

@@ -5,7 +5,7 @@
 //! runs above its owner, and has ended when that goes on: see *Not here* in `sim.rs`.
 //!
 //! It was seen to fail when the panic of a branch is lost, that of a stolen one (`run_shared` in
-//! `fork_join.rs`) or of a scope's, and when a search takes a branch although it has lent its
+//! `fork_join/steps.rs`) or of a scope's, and when a search takes a branch although it has lent its
 //! permit (S3). It crashes or hangs when a branch is popped that was promoted, or reclaimed that
 //! was stolen.
 

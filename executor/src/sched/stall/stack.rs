@@ -143,7 +143,7 @@ impl fmt::Display for StallStack {
     }
 }
 
-#[cfg(all(test, not(ws_loom), target_os = "linux", target_arch = "x86_64"))]
+#[cfg(all(test, target_os = "linux", target_arch = "x86_64"))]
 mod tests {
     use super::*;
 

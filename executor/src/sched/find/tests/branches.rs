@@ -38,7 +38,7 @@ fn after_a_steal_both_share_a_branch() {
         let steal = || {
             let branch = BranchDeque::claim(branch_deque(own), 0).expect("it was promoted");
             let thief = THIEF.take().expect("it is here");
-            context::with_worker_frame(&thief, || branch.run(other, 0));
+            context::with_worker_frame(&thief, || crate::branch::run_claimed(branch, other, 0));
             THIEF.set(Some(thief));
             shares(own)
         };
@@ -61,7 +61,9 @@ fn a_scope_whose_branch_was_stolen_forgets_nobody_who_asked() {
         scope(|scope| {
             scope.spawn(|_| ran = true);
             let branch = BranchDeque::take(branch_deque).expect("it was promoted");
-            context::with_worker_frame(&thief, || branch.run(thief.index(), 0));
+            context::with_worker_frame(&thief, || {
+                crate::branch::run_claimed(branch, thief.index(), 0)
+            });
             branch_deque.ask();
         });
         assert!(!branch_deque.ask(), "nobody asks for the next one");
@@ -124,7 +126,7 @@ fn who_takes_back_what_was_shared_for_long_shares_the_next() {
 /// The first join has one branch for two that search, so the second shares another.
 #[test]
 fn joins_share_one_branch_for_each_that_searches() {
-    let builder = Builder::new().workers(4).sysmon(false);
+    let builder = Builder::new().workers(4).sysmon(Sysmon::Off);
     let runtime = builder.build_with(Clock::stopped()).unwrap();
     let workers = [(); 4].map(|()| thread(&runtime));
     let [forks, searching @ .., computes] = &workers;
@@ -151,7 +153,7 @@ fn joins_share_one_branch_for_each_that_searches() {
 fn a_search_takes_tasks_of_any_before_branches() {
     // In whatever order it comes to the two.
     for _ in 0..20 {
-        let builder = Builder::new().workers(3).sysmon(false);
+        let builder = Builder::new().workers(3).sysmon(Sysmon::Off);
         let runtime = builder.build_with(Clock::stopped()).unwrap();
         let [forks, has_tasks, searches] = [(); 3].map(|()| thread(&runtime));
         context::with_worker_frame(&has_tasks, || (0..2).for_each(|_| drop(spawn(async {}))));

@@ -44,7 +44,9 @@ fn a_search_leaves_branches_to_strays() {
         let Step::Branch(branch) = step(&searcher) else {
             panic!("its core is free");
         };
-        context::with_worker_frame(&searcher, || branch.run(searcher.index(), 0));
+        context::with_worker_frame(&searcher, || {
+            crate::branch::run_claimed(branch, searcher.index(), 0)
+        });
         THIEF.set(Some(searcher));
     };
     context::with_worker_frame(&computer, || {
