@@ -12,7 +12,7 @@
 //! its answer.
 //!
 //! The priorities are said in [`Ws::spawn`]; nothing else differs. Even so the batch work goes on,
-//! and gets what is left over: a runtime with `Builder::strict_priorities` would stop it while
+//! and gets what is left over: a runtime with `Builder::priorities` would stop it while
 //! requests wait.
 //!
 //! The second command has tokio beside both, under the same load. It is an example of the

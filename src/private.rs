@@ -49,6 +49,7 @@ use ws_executor::runtime::{Builder, Runtime};
 
 pub use crate::combinators::Shares;
 pub use futures;
+pub use ws_executor::runtime::Clock;
 #[cfg(not(feature = "sim"))]
 pub use ws_macros::select;
 #[cfg(feature = "sim")]

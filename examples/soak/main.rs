@@ -26,7 +26,7 @@ use std::{
 };
 
 use lexopt::prelude::*;
-use ws::runtime::{Builder, Handle, Runtime};
+use ws::runtime::{Builder, Handle, Runtime, Sysmon};
 
 use books::{Books, Resources, Tally};
 
@@ -105,7 +105,7 @@ fn epoch(seed: u64, number: u64, tally: &mut Tally) {
     let how = number / 4 % 4;
     let runtime = Builder::new()
         .workers(workers)
-        .sysmon(sysmon)
+        .sysmon(if sysmon { Sysmon::On } else { Sysmon::Off })
         .seed(seed ^ number)
         .keep_alive(Duration::from_millis(20))
         .stall_threshold(None)

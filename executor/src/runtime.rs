@@ -25,6 +25,7 @@
 //! [`Runtime::shutdown_timeout`] and [`Runtime::shutdown_background`].
 
 mod builder;
+mod choices;
 mod cpus;
 mod environment;
 mod error;
@@ -38,6 +39,7 @@ use std::{
 
 pub use self::{
     builder::Builder,
+    choices::{Clock, Priorities, Sysmon, UnhandledPanic},
     error::{BuildError, TryCurrentError},
     handle::Handle,
 };
@@ -67,7 +69,7 @@ pub use ws_stack::{Frame as StackFrame, SystemCall};
 /// The panic of `run` and `run_local` when they end without an output. The call owns the runtime,
 /// so no other code can end it.
 const STOPPED: &str = "the root task was cancelled: another task panicked, and the runtime was built with \
-                       `Builder::panic_stops_runtime`";
+                       `UnhandledPanic::ShutdownRuntime`";
 
 /// A scheduler with its threads, timers and netpoll.
 ///
@@ -193,8 +195,8 @@ impl Runtime {
     /// # Panics
     ///
     /// If `root` does; if it is called inside a task or a `block_on`; and if the runtime stops
-    /// because of another task's panic ([`Builder::panic_stops_runtime`]). Also if more threads are
-    /// in the runtime than twice [`Builder::max_threads`], which takes as many calls of
+    /// because of another task's panic ([`UnhandledPanic::ShutdownRuntime`]). Also if more threads
+    /// are in the runtime than twice [`Builder::max_threads`], which takes as many calls of
     /// [`Handle::block_on`] at once.
     ///
     /// # Examples

@@ -24,7 +24,7 @@
 //! What blocks in the middle of a poll blocks the caller of the step: a wait on a channel of std
 //! for another task of the same simulation would last for ever.
 //!
-//! Rejected: a [paused](crate::runtime::Builder::paused) runtime for each host. It moves its clock
+//! Rejected: a [paused](crate::runtime::Builder::clock) runtime for each host. It moves its clock
 //! by itself, and its one thread sleeps in the netpoll, so that hosts would need a thread each and
 //! a hand-over at every event. And one runtime for all hosts, with a mark on each task: what
 //! belongs to a host (timers, sockets, blocking calls, the end) would be asked for its mark in many
@@ -46,7 +46,7 @@ pub use crate::{
 };
 use crate::{
     budget, context,
-    runtime::{BuildError, Builder, Handle, Runtime},
+    runtime::{BuildError, Builder, Handle, Runtime, Sysmon},
     sched::{
         self, Shared,
         stepped::{Hand, Thread},
@@ -107,7 +107,7 @@ impl Machine {
     ///
     /// As [`Builder::build`].
     pub fn new(builder: Builder) -> Result<Self, BuildError> {
-        let builder = builder.sysmon(false).stall_threshold(None);
+        let builder = builder.sysmon(Sysmon::Off).stall_threshold(None);
         let runtime = builder.build_with(Clock::stopped())?;
         #[cfg(unix)]
         runtime.handle().netpoll().simulate_signals();

@@ -18,7 +18,7 @@ use std::{
 use common::{Count, Gate, limited};
 use ws_executor::{
     block_in_place, join,
-    runtime::{Builder, Runtime},
+    runtime::{Builder, Runtime, Sysmon},
     scope, spawn,
 };
 
@@ -34,7 +34,7 @@ fn with_one_thread_less(gate: &Arc<Gate>) -> Runtime {
     let runtime = Builder::new()
         .workers(2)
         .max_threads(3)
-        .sysmon(false)
+        .sysmon(Sysmon::Off)
         .build()
         .unwrap();
     let blocks = Arc::new(Gate::default());

@@ -19,7 +19,7 @@ use std::{
 use common::limited;
 use futures::channel::oneshot;
 use ws_executor::{
-    runtime::{Builder, Runtime},
+    runtime::{Builder, Clock, Runtime, UnhandledPanic},
     time,
 };
 
@@ -115,7 +115,9 @@ fn a_root_that_another_tasks_panic_has_cancelled() {
     limited(|| {
         common::listen_to_panics();
         for local in [false, true] {
-            let builder = Builder::new().workers(1).panic_stops_runtime(true);
+            let builder = Builder::new()
+                .workers(1)
+                .unhandled_panic(UnhandledPanic::ShutdownRuntime);
             let runtime = builder.build().unwrap();
             let message = panics(|| {
                 let root = async {
@@ -130,7 +132,7 @@ fn a_root_that_another_tasks_panic_has_cancelled() {
                     runtime.run(root);
                 }
             });
-            assert!(message.contains("panic_stops_runtime"), "{message}");
+            assert!(message.contains("ShutdownRuntime"), "{message}");
         }
     });
 }
@@ -138,7 +140,10 @@ fn a_root_that_another_tasks_panic_has_cancelled() {
 #[test]
 fn a_thread_too_many_where_time_is_virtual() {
     limited(|| {
-        let builder = Builder::new().workers(1).max_threads(2).paused(true);
+        let builder = Builder::new()
+            .workers(1)
+            .max_threads(2)
+            .clock(Clock::Paused);
         let runtime = Arc::new(builder.build().unwrap());
         let entered = runtime.enter();
         // What they wait for is none of the runtime's.

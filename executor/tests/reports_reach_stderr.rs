@@ -25,7 +25,7 @@ use std::{
 
 use common::{Gate, limited};
 use ws_executor::{
-    runtime::{Builder, Reports, Runtime},
+    runtime::{Builder, Reports, Runtime, UnhandledPanic},
     task,
     trace::Snapshots,
 };
@@ -314,7 +314,10 @@ fn a_panic_that_ends_the_runtime() {
     with_child("a_panic_that_ends_the_runtime", parent, || {
         let builder = Builder::new().workers(1).stall_threshold(None);
         let builder = builder.shutdown_grace(common::GRACE);
-        let runtime = builder.panic_stops_runtime(true).build().unwrap();
+        let runtime = builder
+            .unhandled_panic(UnhandledPanic::ShutdownRuntime)
+            .build()
+            .unwrap();
         // Alive until the panic ends the runtime. `panics` waits for that.
         drop(runtime.spawn(std::future::pending::<()>()));
         panics(&runtime, "ends");

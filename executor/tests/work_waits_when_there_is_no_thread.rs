@@ -40,7 +40,7 @@ use std::{
 use common::{Count, Gate, limited, listen_to_log, logged, pass_looks};
 use futures::channel::oneshot;
 use ws_executor::{
-    runtime::{Builder, Handle, Runtime},
+    runtime::{Builder, Handle, Runtime, Sysmon},
     task::{self, JoinHandle},
 };
 
@@ -151,7 +151,7 @@ fn all_stuck(workers: usize, announced: bool) -> (Runtime, Arc<Gate>, Vec<JoinHa
     let runtime = Builder::new()
         .workers(workers)
         .max_threads(most)
-        .sysmon(!announced)
+        .sysmon(if announced { Sysmon::Off } else { Sysmon::On })
         .build()
         .unwrap();
     let (begun, gate) = (Arc::new(Count::new()), Arc::new(Gate::default()));
@@ -275,7 +275,7 @@ fn everything(runtime: &Runtime) {
 fn few_threads(stack_size: Option<usize>) {
     listen_to_log();
     for workers in [1, 2, 8] {
-        for sysmon in [true, false] {
+        for sysmon in [Sysmon::On, Sysmon::Off] {
             let mut builder = Builder::new().workers(workers).sysmon(sysmon);
             if let Some(bytes) = stack_size {
                 builder = builder.stack_size(bytes);
@@ -407,7 +407,7 @@ fn threads() -> u64 {
 /// Runtimes with and without the monitor.
 fn runtimes() -> impl Iterator<Item = Runtime> {
     [1, 2].into_iter().flat_map(|workers| {
-        [true, false].map(|sysmon| {
+        [Sysmon::On, Sysmon::Off].map(|sysmon| {
             let builder = Builder::new().workers(workers).sysmon(sysmon);
             builder.shutdown_grace(common::GRACE).build().unwrap()
         })
@@ -517,7 +517,7 @@ fn when_there_is_exactly_one_thread() {
     ];
     as_another_user_who_reads("when_there_is_exactly_one_thread", words, || {
         for workers in [1, 2] {
-            for sysmon in [true, false] {
+            for sysmon in [Sysmon::On, Sysmon::Off] {
                 limit_threads(threads() + 1);
                 let builder = Builder::new().workers(workers).sysmon(sysmon);
                 let runtime = builder.shutdown_grace(common::GRACE).build().unwrap();
@@ -535,7 +535,7 @@ fn when_there_is_exactly_one_thread() {
                 let metrics = || runtime.handle().metrics();
                 let looks = metrics().monitor_looks;
                 // Its worker goes to sleep now and then, and nothing else happens.
-                while sysmon && metrics().monitor_looks == looks {
+                while sysmon == Sysmon::On && metrics().monitor_looks == looks {
                     let task = runtime.spawn(async {
                         ws_executor::time::sleep(Duration::from_millis(1)).await;
                     });

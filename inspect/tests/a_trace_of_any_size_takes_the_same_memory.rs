@@ -23,7 +23,7 @@ use std::{
 };
 
 use ws::{
-    runtime::{Builder, Runtime},
+    runtime::{Builder, Runtime, Sysmon},
     task,
     trace::Level,
 };
@@ -150,7 +150,7 @@ impl Drop for Inspect {
 
 /// A runtime with so many records in its ring, which has room for them.
 fn full(records: usize) -> Runtime {
-    let builder = Builder::new().workers(1).sysmon(false);
+    let builder = Builder::new().workers(1).sysmon(Sysmon::Off);
     let builder = builder.recorder(records * 16).record(Level::Full);
     let runtime = builder.build().unwrap();
     let yields = runtime.spawn(async move {

@@ -152,7 +152,7 @@ impl Args {
             ("paused" | "seed", Entry::Main) => {
                 let message = format!(
                     "`{name}` is for tests, as in `#[ws::test(paused, seed = 7)]`; for a program in virtual \
-                     time use `ws::runtime::Builder::paused`"
+                     time use `ws::runtime::Builder::clock`"
                 );
                 return Err(syn::Error::new(key.span(), message));
             }
@@ -230,7 +230,7 @@ fn tokios(name: &str, entry: Entry) -> Option<&'static str> {
         }
         ("start_paused", Entry::Sim) => Some("in a simulation time is virtual: leave it out"),
         ("start_paused", Entry::Main) => Some(
-            "here `paused` is for tests; for a program in virtual time use `ws::runtime::Builder::paused`",
+            "here `paused` is for tests; for a program in virtual time use `ws::runtime::Builder::clock`",
         ),
         _ => None,
     }

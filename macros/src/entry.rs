@@ -394,7 +394,7 @@ fn builder(entry: Entry, args: &Args, private: &TokenStream) -> TokenStream {
     };
     if args.paused.is_some() {
         let seed = args.seed.as_ref().map(|seed| quote!(.seed(#seed)));
-        return quote!(#new.paused(true) #seed);
+        return quote!(#new.clock(#private::Clock::Paused) #seed);
     }
     let workers = match (&args.workers, entry.default_workers()) {
         (Some(literal), _) => Some(literal.to_token_stream()),

@@ -148,7 +148,7 @@ pub fn main(args: TokenStream, item: TokenStream) -> TokenStream {
 ///
 /// Without `seed` each run draws one, so that a suite meets more orders the more often it runs. A
 /// test that fails prints it. `seed = N` here repeats that run, and so does `WS_TEST_SEED=N` in the
-/// environment, for all tests without a seed of their own. `ws::runtime::Builder::paused` lists
+/// environment, for all tests without a seed of their own. `ws::runtime::Builder::clock` lists
 /// what makes a run depend on the world, and so may keep it from being repeated; `paused` stands
 /// for that method.
 ///

@@ -234,7 +234,7 @@ impl CpuSet {
     }
 }
 
-#[cfg(all(test, target_os = "linux", not(ws_loom)))]
+#[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
 

@@ -219,7 +219,7 @@ pub fn is_shut_down(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|error| error.is::<ShutDown>())
 }
 
-#[cfg(all(test, target_pointer_width = "64", not(ws_loom)))]
+#[cfg(all(test, target_pointer_width = "64"))]
 mod tests {
     use super::*;
 

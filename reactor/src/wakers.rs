@@ -153,7 +153,7 @@ pub(crate) fn quietly(f: impl FnOnce()) {
     }
 }
 
-#[cfg(all(test, not(ws_loom)))]
+#[cfg(test)]
 mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};

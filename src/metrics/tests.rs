@@ -13,7 +13,10 @@ use ::metrics::{
 };
 
 use super::*;
-use crate::{runtime::Builder, trace};
+use crate::{
+    runtime::{Builder, Clock, Sysmon},
+    trace,
+};
 
 /// What came under one name and set of labels.
 #[derive(Clone, Debug, PartialEq)]
@@ -210,7 +213,7 @@ fn counters_are_absolute_and_have_their_labels() {
 // told.
 #[test]
 fn a_histogram_gets_what_is_new() {
-    let builder = Builder::new().workers(1).sysmon(false);
+    let builder = Builder::new().workers(1).sysmon(Sysmon::Off);
     let runtime = builder.record(trace::Level::Full).build().unwrap();
     let kept = Kept::default();
     let mut reporter = Reporter::of(runtime.handle());
@@ -258,7 +261,11 @@ fn a_time_is_the_bound_of_its_bucket() {
 // thread's, and so is each poll.
 #[test]
 fn it_reports_each_period() {
-    let runtime = Builder::new().workers(1).paused(true).build().unwrap();
+    let runtime = Builder::new()
+        .workers(1)
+        .clock(Clock::Paused)
+        .build()
+        .unwrap();
     let kept = Kept::default();
     with_local_recorder(&kept, || {
         runtime.block_on(async {

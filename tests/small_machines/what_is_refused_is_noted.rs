@@ -15,7 +15,7 @@ use std::{
 
 use ws::{
     process::Child,
-    runtime::{Builder, Reports},
+    runtime::{Builder, Clock, Reports},
 };
 use ws_reactor::{
     CpuSet, Facility, Inherited, ThreadId, current_cpu, note_of_proc, untold_refusals,
@@ -132,7 +132,7 @@ fn it_is_told_by_one_that_is_heard() {
         let builder = Builder::new().workers(1);
         let builder = match kind {
             "unheard" => builder.reports(Reports::TracingOnly),
-            "paused" => builder.paused(true),
+            "paused" => builder.clock(Clock::Paused),
             _ => builder,
         };
         let runtime = builder.build().expect("it is not needed");

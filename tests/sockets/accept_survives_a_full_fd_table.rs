@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use net_support::{Folder, Limit, WORKERS};
 use ws::io::{AsyncReadExt, AsyncWriteExt};
 use ws::net::{TcpListener, TcpStream, UnixListener, UnixStream};
-use ws::runtime::Builder;
+use ws::runtime::{Builder, Sysmon};
 
 /// Says to the child that it is one, and with how many workers.
 const CHILD: &str = "WS_TEST_FULL_FD_TABLE";
@@ -42,7 +42,7 @@ where
         let _limit = Limit::new(workers);
         // Without the monitor, which now and then opens a file for a moment and would find or leave
         // no room.
-        let builder = Builder::new().workers(workers).sysmon(false);
+        let builder = Builder::new().workers(workers).sysmon(Sysmon::Off);
         return builder
             .build()
             .expect("a runtime can be built")

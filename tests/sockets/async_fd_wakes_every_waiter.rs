@@ -21,7 +21,7 @@ use futures::FutureExt;
 use net_support::{Wakes, runtime, with_workers};
 use ws::io::{AsyncFd, AsyncReadExt, AsyncWriteExt, Direction, Interest};
 use ws::net::TcpListener;
-use ws::runtime::Builder;
+use ws::runtime::{Builder, Sysmon};
 use ws::task::coop;
 
 /// A pair of sockets, of which this side is registered.
@@ -420,7 +420,11 @@ fn one_operation_goes_through_after_a_slice() {
 #[test]
 fn a_poll_that_is_pending_costs_nothing() {
     // No monitor: the end of a slice takes the budget, too.
-    let runtime = Builder::new().workers(1).sysmon(false).build().unwrap();
+    let runtime = Builder::new()
+        .workers(1)
+        .sysmon(Sysmon::Off)
+        .build()
+        .unwrap();
     runtime.block_on(async {
         let (here, _there) = pair().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -19,14 +19,14 @@ use std::task::{Context, Poll, Waker};
 use futures::StreamExt;
 use net_support::Folder;
 use ws::net::{TcpListener, UnixDatagram, UnixListener, UnixStream};
-use ws::runtime::{Builder, Handle, Runtime};
+use ws::runtime::{Builder, Handle, Runtime, Sysmon};
 
 /// Says to the child that it is one.
 const CHILD: &str = "WS_TEST_WITHOUT_DESCRIPTORS";
 
 /// Without the monitor, which now and then opens a file for a moment.
 fn runtime() -> Runtime {
-    let builder = Builder::new().workers(1).sysmon(false);
+    let builder = Builder::new().workers(1).sysmon(Sysmon::Off);
     builder.build().expect("a runtime can be built")
 }
 

@@ -26,7 +26,7 @@ use ws::{
     block_in_place,
     io::AsyncReadExt,
     net::UnixStream as Stream,
-    runtime::{Builder, Runtime},
+    runtime::{Builder, Runtime, Sysmon},
     signal::unix::{SignalKind, signal},
 };
 use ws_reactor::{Direction, Interest, Registration, SourceFd};
@@ -102,7 +102,7 @@ fn also_for_what_a_blocked_section_registers() {
         let _limit = Limit::new(workers);
         // A new one each time: no thread of it has gone to the netpoll before.
         let runtime = || {
-            let builder = Builder::new().workers(workers).sysmon(false);
+            let builder = Builder::new().workers(workers).sysmon(Sysmon::Off);
             builder.build().unwrap()
         };
         block_on(runtime().handle().spawn_blocking(wait_for_a_socket)).unwrap();
@@ -116,7 +116,7 @@ fn also_for_what_a_blocked_section_registers() {
 fn also_for_a_signal_that_a_blocked_section_waits_for() {
     for workers in WORKERS {
         let _limit = Limit::new(workers);
-        let builder = Builder::new().workers(workers).sysmon(false);
+        let builder = Builder::new().workers(workers).sysmon(Sysmon::Off);
         let runtime = builder.build().unwrap();
         let call = || {
             let mut listener = signal(SignalKind::user_defined2()).unwrap();

@@ -24,7 +24,7 @@ use net_support::{Limit, WORKERS};
 use ws::{
     io::AsyncReadExt,
     net::UnixStream as Stream,
-    runtime::{Builder, Runtime},
+    runtime::{Builder, Runtime, Sysmon},
     task::{JoinSet, yield_now},
     time::{sleep, timeout},
 };
@@ -40,7 +40,7 @@ async fn always_ready() {
 
 /// A runtime without a monitor whose workers have all begun something that never ends.
 fn busy(workers: usize) -> (Runtime, JoinSet<()>) {
-    let builder = Builder::new().workers(workers).sysmon(false);
+    let builder = Builder::new().workers(workers).sysmon(Sysmon::Off);
     let runtime = builder.build().unwrap();
     let (begun, tell) = mpsc::channel();
     let mut tasks = JoinSet::new();
@@ -111,7 +111,7 @@ fn of_a_thread_whose_root_is_always_ready() {
 fn of_a_thread_whose_root_forks_for_ever() {
     for workers in WORKERS {
         let _limit = Limit::new(workers);
-        let builder = Builder::new().workers(workers).sysmon(false);
+        let builder = Builder::new().workers(workers).sysmon(Sysmon::Off);
         let runtime = builder.build().unwrap();
         let forks = async {
             loop {
@@ -125,7 +125,7 @@ fn of_a_thread_whose_root_forks_for_ever() {
 
 fn beside_a_root_that_has_the_only_permit(of_a_task: bool) {
     let _limit = Limit::new(1);
-    let builder = Builder::new().workers(1).sysmon(false);
+    let builder = Builder::new().workers(1).sysmon(Sysmon::Off);
     let runtime = builder.build().unwrap();
     let (begun, tell) = mpsc::channel();
     let done = AtomicBool::new(false);

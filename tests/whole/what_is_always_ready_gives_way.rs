@@ -29,7 +29,7 @@ use futures::{FutureExt, StreamExt};
 use net_support::Limit;
 use ws::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader, Cursor};
 use ws::net::{TcpListener, TcpSocket, TcpStream, UdpSocket};
-use ws::runtime::Builder;
+use ws::runtime::{Builder, Sysmon};
 use ws::task::{JoinSet, coop};
 use ws::time::timeout;
 
@@ -70,7 +70,11 @@ where
     F: Future<Output = ()> + 'static,
 {
     let _limit = Limit::new(1);
-    let runtime = Builder::new().workers(1).sysmon(false).build().unwrap();
+    let runtime = Builder::new()
+        .workers(1)
+        .sysmon(Sysmon::Off)
+        .build()
+        .unwrap();
     let at_the_root = runtime.block_on(async { timeout(SOON, greedy()).await });
     assert!(at_the_root.is_err());
     runtime.block_on(async {
@@ -329,7 +333,11 @@ async fn spends_all() {
 #[test]
 fn join_shares_the_budget() {
     let _limit = Limit::new(1);
-    let runtime = Builder::new().workers(1).sysmon(false).build().unwrap();
+    let runtime = Builder::new()
+        .workers(1)
+        .sysmon(Sysmon::Off)
+        .build()
+        .unwrap();
     runtime.block_on(async {
         let ended = Cell::new(0);
         let ends = || ended.set(ended.get() + 1);
@@ -372,7 +380,11 @@ fn try_join_shares_the_budget() {
 #[test]
 fn the_last_of_a_join_has_all_that_is_left() {
     let _limit = Limit::new(1);
-    let runtime = Builder::new().workers(1).sysmon(false).build().unwrap();
+    let runtime = Builder::new()
+        .workers(1)
+        .sysmon(Sysmon::Off)
+        .build()
+        .unwrap();
     runtime.block_on(async {
         let mut both = std::pin::pin!(async { ws::join!(pending::<()>(), spends_all()) });
         poll_fn(|cx| {
@@ -390,7 +402,7 @@ fn a_unit_is_given_back() {
     let _limit = Limit::new(1);
     Builder::new()
         .workers(1)
-        .sysmon(false)
+        .sysmon(Sysmon::Off)
         .build()
         .unwrap()
         .block_on(poll_fn(|cx| {
@@ -420,7 +432,11 @@ fn a_unit_is_given_back() {
 #[test]
 fn an_output_that_the_budget_held_back_beats_the_deadline() {
     let _limit = Limit::new(1);
-    let runtime = Builder::new().workers(1).sysmon(false).build().unwrap();
+    let runtime = Builder::new()
+        .workers(1)
+        .sysmon(Sysmon::Off)
+        .build()
+        .unwrap();
     let answer = runtime.block_on(async {
         let mut neighbour = std::pin::pin!(spends_all());
         let mut read = std::pin::pin!(timeout(SOON, async {

@@ -30,7 +30,7 @@ fn main() -> Done {
     let times = times.parse()?;
     let runtime = ws::runtime::Builder::new()
         .workers(1)
-        .sysmon(false)
+        .sysmon(ws::runtime::Sysmon::Off)
         .seed(1)
         .build()?;
     // About an echo. Timers are set by the kernel's clock.

@@ -40,7 +40,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let workers = if path == "steal" { 2 } else { 1 };
     let runtime = ws::runtime::Builder::new()
         .workers(workers)
-        .sysmon(sysmon == "on")
+        .sysmon(if sysmon == "on" {
+            ws::runtime::Sysmon::On
+        } else {
+            ws::runtime::Sysmon::Off
+        })
         .seed(1)
         .build()?;
     let handle = runtime.handle().clone();

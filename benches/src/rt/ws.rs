@@ -13,7 +13,7 @@ use std::time::Duration;
 use hyper::server::conn::http1;
 use ws::hyper::Io;
 use ws::net::{TcpListener, TcpStream};
-use ws::runtime::{Builder, Runtime};
+use ws::runtime::{Builder, Runtime, Sysmon};
 use ws::task::{JoinHandle, Priority};
 use ws::time::{Interval, Sleep};
 
@@ -40,7 +40,10 @@ impl<const SYSMON: bool> Rt for Ws<SYSMON> {
     type Stream = TcpStream;
 
     fn build(workers: usize) -> Self {
-        let builder = Builder::new().workers(workers).sysmon(SYSMON);
+        let builder =
+            Builder::new()
+                .workers(workers)
+                .sysmon(if SYSMON { Sysmon::On } else { Sysmon::Off });
         Ws(builder.build().expect("ws starts"))
     }
 

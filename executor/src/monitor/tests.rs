@@ -32,7 +32,7 @@ use crate::{
         SLACK_TIMERS, SLICE_NS, TIMER_GRACE_NS, TIMER_SLACK,
     },
     recorder::{EventKind, Level},
-    runtime::{Builder, Runtime},
+    runtime::{Builder, Runtime, Sysmon},
     sched::{
         find::tests::thread,
         processor::{Peer, attention},
@@ -46,7 +46,7 @@ use crate::{
 
 /// Two permits, and no thread.
 fn runtime() -> Runtime {
-    let builder = Builder::new().workers(2).sysmon(false);
+    let builder = Builder::new().workers(2).sysmon(Sysmon::Off);
     let builder = builder.stall_threshold(None);
     builder.build_with(Clock::stopped()).unwrap()
 }
@@ -577,7 +577,10 @@ pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
 fn its_thread_is_there_from_the_beginning_if_it_is_wanted() {
     for wanted in [false, true] {
         let builder = Builder::new().workers(1).stall_threshold(None);
-        let runtime = builder.sysmon(wanted).build().unwrap();
+        let runtime = builder
+            .sysmon(if wanted { Sysmon::On } else { Sysmon::Off })
+            .build()
+            .unwrap();
         let shared = runtime.handle().shared();
         assert_eq!(shared.is_monitored(), wanted);
         if wanted {
@@ -613,7 +616,7 @@ fn the_system_tells_whether_a_thread_blocks() {
 
     use ws_reactor::ThreadId;
 
-    let builder = Builder::new().workers(2).sysmon(false);
+    let builder = Builder::new().workers(2).sysmon(Sysmon::Off);
     let runtime = builder.stall_threshold(None).build().unwrap();
     let shared = runtime.handle().shared();
     let processor = shared.take_processor().expect("there is room for it");

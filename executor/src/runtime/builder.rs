@@ -5,7 +5,7 @@ mod config;
 use std::{sync::Arc as StdArc, time::Duration};
 
 pub(super) use self::config::{WORKERS_MAX, check_workers};
-use super::{BuildError, Handle, Runtime};
+use super::{BuildError, Clock, Handle, Priorities, Runtime, Sysmon, UnhandledPanic};
 use crate::{
     advice::{NETPOLL, THREAD},
     given,
@@ -19,7 +19,7 @@ use crate::{
         stall::{Stall, StallReport},
         state::{hooks::Hooks, snapshot_files::Snapshots},
     },
-    timer::Clock,
+    timer,
 };
 
 /// Builds a [`Runtime`].
@@ -32,7 +32,7 @@ use crate::{
 /// | [`stack_size`](Self::stack_size) | std's (2 MiB) | deep recursion, or thousands of blocked threads |
 /// | [`keep_alive`](Self::keep_alive) | 10 s | threads that come and go too often |
 /// | [`shutdown_grace`](Self::shutdown_grace) | 1 s | tasks with polls that take longer |
-/// | [`panic_stops_runtime`](Self::panic_stops_runtime) | no | a panic anywhere makes the program's state doubtful |
+/// | [`unhandled_panic`](Self::unhandled_panic) | others go on | a panic anywhere makes the program's state doubtful |
 /// | [`sysmon`](Self::sysmon) | on | a runtime where only workers wake up |
 /// | [`stall_threshold`](Self::stall_threshold) | 100 ms | to hear of shorter stalls, or of none |
 /// | [`on_stall`](Self::on_stall) | a warning, as `reports` says | to count stalls, or to fail a test |
@@ -41,9 +41,9 @@ use crate::{
 /// | [`recorder`](Self::recorder) | 1 MiB a worker, 128 MiB at most | a longer recording, or less memory |
 /// | [`record`](Self::record) | what is rare or long; `WS_RECORD` overrides | to see each poll, or to record nothing |
 /// | [`snapshots`](Self::snapshots) | none; `WS_SNAPSHOTS` names a folder | to see in the morning what failed at night |
-/// | [`strict_priorities`](Self::strict_priorities) | no | low priorities are to wait for ever, if need be |
+/// | [`priorities`](Self::priorities) | fair | low priorities are to wait for ever, if need be |
 /// | [`seed`](Self::seed) | random | to repeat a run's choices of victims |
-/// | [`paused`](Self::paused) | no | tests in virtual time |
+/// | [`clock`](Self::clock) | the system's | tests in virtual time |
 /// | [`deadlock_after`](Self::deadlock_after) | 10 s | tests in virtual time that wait for threads of others |
 /// | hooks | none | per-thread set-up |
 ///
@@ -66,16 +66,16 @@ pub struct Builder {
     stack_size: Option<usize>,
     keep_alive: Duration,
     shutdown_grace: Duration,
-    panic_stops_runtime: bool,
-    strict_priorities: bool,
+    unhandled_panic: UnhandledPanic,
+    priorities: Priorities,
     seed: Option<u64>,
-    paused: bool,
+    clock: Clock,
     in_order: bool,
     /// With `in_order`: the clock stands still at first.
     frozen: bool,
     host: Host,
     deadlock_after: Duration,
-    sysmon: bool,
+    sysmon: Sysmon,
     stall: Stall,
     lost: Lost,
     reports: Reports,
@@ -101,15 +101,15 @@ impl Builder {
             stack_size: None,
             keep_alive: Duration::from_secs(10),
             shutdown_grace: Duration::from_secs(1),
-            panic_stops_runtime: false,
-            strict_priorities: false,
+            unhandled_panic: UnhandledPanic::default(),
+            priorities: Priorities::default(),
             seed: None,
-            paused: false,
+            clock: Clock::default(),
             in_order: false,
             frozen: false,
             host: Host::default(),
             deadlock_after: Duration::from_secs(10),
-            sysmon: true,
+            sysmon: Sysmon::default(),
             stall: Stall::default(),
             lost: Lost::default(),
             reports: Reports::default(),
@@ -118,6 +118,10 @@ impl Builder {
             snapshots: None,
             nodes: None,
         }
+    }
+
+    fn is_paused(&self) -> bool {
+        self.clock == Clock::Paused
     }
 
     /// The nodes of a machine that a test has in mind.
@@ -179,25 +183,36 @@ impl Builder {
         self
     }
 
-    /// Whether the first panic of a task ends the whole runtime.
-    pub fn panic_stops_runtime(mut self, yes: bool) -> Self {
-        self.panic_stops_runtime = yes;
+    /// What the panic of a task does to the runtime. By default nothing.
+    ///
+    /// ```
+    /// use ws::runtime::{Builder, UnhandledPanic};
+    ///
+    /// let runtime = Builder::new()
+    ///     .unhandled_panic(UnhandledPanic::ShutdownRuntime)
+    ///     .build()?;
+    /// # Ok::<(), ws::runtime::BuildError>(())
+    /// ```
+    pub fn unhandled_panic(mut self, behaviour: UnhandledPanic) -> Self {
+        self.unhandled_panic = behaviour;
         self
     }
 
-    /// Whether a worker takes a task of a lower priority only while it knows of none of a higher
-    /// one. Without this the lowest get a turn now and then: see
+    /// Whether tasks of a low priority get a turn now and then, as by default: see
     /// [`Priority`](crate::task::Priority#fairness).
     ///
-    /// With it, one task that is always ready keeps all of a lower priority from its worker, those
-    /// of the default priority too.
+    /// With [`Priorities::Strict`] a worker takes a task of a lower priority only while it knows of
+    /// none of a higher one. So one task that is always ready keeps all of a lower priority from
+    /// its worker, those of the default priority too.
     ///
     /// ```
-    /// let runtime = ws::runtime::Builder::new().strict_priorities(true).build()?;
+    /// use ws::runtime::{Builder, Priorities};
+    ///
+    /// let runtime = Builder::new().priorities(Priorities::Strict).build()?;
     /// # Ok::<(), ws::runtime::BuildError>(())
     /// ```
-    pub fn strict_priorities(mut self, yes: bool) -> Self {
-        self.strict_priorities = yes;
+    pub fn priorities(mut self, priorities: Priorities) -> Self {
+        self.priorities = priorities;
         self
     }
 
@@ -207,8 +222,15 @@ impl Builder {
     ///
     /// The thread is there in either case. Without a monitor it sleeps until the system refuses a
     /// thread.
-    pub fn sysmon(mut self, yes: bool) -> Self {
-        self.sysmon = yes;
+    ///
+    /// ```
+    /// use ws::runtime::{Builder, Sysmon};
+    ///
+    /// let runtime = Builder::new().sysmon(Sysmon::Off).build()?;
+    /// # Ok::<(), ws::runtime::BuildError>(())
+    /// ```
+    pub fn sysmon(mut self, sysmon: Sysmon) -> Self {
+        self.sysmon = sysmon;
         self
     }
 
@@ -357,13 +379,14 @@ impl Builder {
         self
     }
 
-    /// Whether time is virtual: for tests. `#[ws::test(paused)]` builds such a runtime.
+    /// What the time of the runtime is: the system's, by default.
     ///
-    /// The clock of [`time`](crate::time) stands still while anything can go on, and jumps to the
-    /// next timer when all tasks wait. So a sleep of a day takes no time, and a timeout comes
-    /// exactly when it is due. It moves only during [`Runtime::run`] and [`Runtime::block_on`]: the
-    /// tasks run on the thread of that call. The clock of std goes on as ever, and what asks that
-    /// one is not affected.
+    /// [`Clock::Paused`] is for tests, and `#[ws::test(paused)]` builds such a runtime. The clock
+    /// of [`time`](crate::time) stands still while anything can go on, and jumps to the next timer
+    /// when all tasks wait. So a sleep of a day takes no time, and a timeout comes exactly when it
+    /// is due. It moves only during [`Runtime::run`] and [`Runtime::block_on`]: the tasks run on
+    /// the thread of that call. The clock of std goes on as ever, and what asks that one is not
+    /// affected.
     ///
     /// There is one worker and no monitor, and another number of [`workers`](Self::workers) is an
     /// error. Which of the tasks that are ready runs next is drawn from the [`seed`](Self::seed):
@@ -392,9 +415,12 @@ impl Builder {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use ws::{runtime::Builder, time};
+    /// use ws::{
+    ///     runtime::{Builder, Clock},
+    ///     time,
+    /// };
     ///
-    /// let runtime = Builder::new().paused(true).build()?;
+    /// let runtime = Builder::new().clock(Clock::Paused).build()?;
     /// runtime.block_on(async {
     ///     let start = time::Instant::now();
     ///     time::sleep(Duration::from_secs(1000 * 3600)).await;
@@ -402,12 +428,12 @@ impl Builder {
     /// });
     /// # Ok::<(), ws::runtime::BuildError>(())
     /// ```
-    pub fn paused(mut self, yes: bool) -> Self {
-        self.paused = yes;
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
         self
     }
 
-    /// In a [`paused`](Self::paused) runtime: if everything waits for this time in real time, and
+    /// In a [paused](Clock::Paused) runtime: if everything waits for this time in real time, and
     /// no timer, socket or blocking call can end that, `run` and `block_on` panic with a list of
     /// the tasks.
     ///
@@ -505,7 +531,7 @@ impl Builder {
     /// until it is stopped.
     #[doc(hidden)]
     pub fn current_thread(mut self, frozen: bool) -> Self {
-        self.paused = true;
+        self.clock = Clock::Paused;
         self.in_order = true;
         self.deadlock_after = Duration::MAX;
         self.frozen = frozen;
@@ -533,7 +559,7 @@ impl Builder {
     /// One thread is started here: the monitor. Workers are started when there is work for them. If
     /// the system refuses a worker later, the work waits, and the monitor tries again. If the
     /// runtime has no other thread, the monitor runs the tasks itself. In a
-    /// [`paused`](Self::paused) runtime no thread is started here.
+    /// [paused](Clock::Paused) runtime no thread is started here.
     ///
     /// On Linux the threads of the runtime have the CPUs, the niceness and the signal mask of the
     /// thread that calls this, whichever thread starts them. If that one has a higher niceness, and
@@ -560,10 +586,10 @@ impl Builder {
     /// If a knob is out of its range, which the error names, or the system refuses the netpoll or
     /// the thread.
     pub fn build(self) -> Result<Runtime, BuildError> {
-        let clock = if self.paused {
-            Clock::stopped()
+        let clock = if self.is_paused() {
+            timer::Clock::stopped()
         } else {
-            Clock::real()
+            timer::Clock::real()
         };
         if self.in_order && !self.frozen {
             clock.let_go();
@@ -572,7 +598,7 @@ impl Builder {
     }
 
     /// Builds it with a given clock.
-    pub(crate) fn build_with(self, clock: Clock) -> Result<Runtime, BuildError> {
+    pub(crate) fn build_with(self, clock: timer::Clock) -> Result<Runtime, BuildError> {
         let config = self.into_config()?;
         let refused = |what| move |error| BuildError::system(what, error);
         let shared = Shared::new(config, clock).map_err(refused(NETPOLL))?;

@@ -155,7 +155,7 @@ impl Handle {
     /// one above the other until half of the thread's stack is used. In a hook for parking, in a
     /// waker, and in a destructor at the end of another call, if `spawn_local` was called there
     /// before and this one would wait: what it has pinned cannot run before that code returns. If
-    /// time is virtual ([`Builder::paused`](super::Builder::paused)), also if more threads are in
+    /// time is virtual ([`Builder::clock`](super::Builder::clock)), also if more threads are in
     /// the runtime than twice [`Builder::max_threads`](super::Builder::max_threads).
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
@@ -245,7 +245,7 @@ impl Handle {
         self.shared.config.seed
     }
 
-    /// Whether time is virtual; see [`Builder::paused`](super::Builder::paused).
+    /// Whether time is virtual; see [`Builder::clock`](super::Builder::clock).
     pub fn is_paused(&self) -> bool {
         self.shared.config.paused.is_some()
     }
@@ -275,7 +275,7 @@ impl Handle {
     /// use ws::{runtime::Builder, trace::{EventKind, Level}};
     ///
     /// let builder = Builder::new().workers(1).record(Level::Full);
-    /// # let builder = builder.sysmon(false); // or others are let in for a thread that has no core
+    /// # let builder = builder.sysmon(ws::runtime::Sysmon::Off); // or others are let in for a thread that has no core
     /// let runtime = builder.build().unwrap();
     /// let task = runtime.block_on(async {
     ///     let task = ws::spawn(async {});

@@ -94,7 +94,7 @@ mod tests {
     use crate::{
         monitor::tests::eventually,
         policy::constants::YIELDS_TAKE,
-        runtime::{Builder, Runtime},
+        runtime::{Builder, Runtime, Sysmon},
         timer::Clock,
     };
 
@@ -119,7 +119,7 @@ mod tests {
     }
 
     fn one_worker() -> Builder {
-        Builder::new().workers(1).sysmon(false)
+        Builder::new().workers(1).sysmon(Sysmon::Off)
     }
 
     /// How often this caller gives its core up. Each time `then` runs.

@@ -44,7 +44,7 @@
 //! - level by level, any of the shared queue.
 //!
 //! So the lowest is taken within 4 * 61 = 244 ticks of its P, even if it is moved to the shared
-//! queue meanwhile: [`Priority`](crate::task::Priority) says 250. With `Builder::strict_priorities`
+//! queue meanwhile: [`Priority`](crate::task::Priority) says 250. With `Builder::priorities`
 //! there are no turns and no step 2, and the global queue waits while anything above it is at hand.
 //!
 //! # Moves

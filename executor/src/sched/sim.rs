@@ -94,7 +94,7 @@ use crate::{
     queue::OrderedStealer,
     recorder::Level,
     rng::Rng,
-    runtime::{Builder, Runtime},
+    runtime::{Builder, Runtime, Sysmon},
     sync::Arc,
     timer::Clock,
 };
@@ -430,7 +430,7 @@ fn runtime(setting: &Setting, nodes: Nodes) -> Runtime {
         .workers(setting.workers)
         .max_threads(setting.max_threads)
         .seed(setting.seed)
-        .sysmon(false)
+        .sysmon(Sysmon::Off)
         .stall_threshold(None)
         .recorder(LOGGED * 16)
         .record(Level::Full)

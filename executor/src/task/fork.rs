@@ -216,7 +216,10 @@ mod tests {
     };
 
     use super::fork;
-    use crate::{context, runtime::Builder};
+    use crate::{
+        context,
+        runtime::{Builder, Sysmon},
+    };
 
     fn fib(
         n: usize,
@@ -240,7 +243,11 @@ mod tests {
     #[test]
     fn a_task_that_ends_in_the_poll_that_forked_leaves_no_mark() {
         let has_goes_on = || context::with_worker(|worker| worker.unwrap().has_goes_on());
-        let runtime = Builder::new().workers(1).sysmon(false).build().unwrap();
+        let runtime = Builder::new()
+            .workers(1)
+            .sysmon(Sysmon::Off)
+            .build()
+            .unwrap();
         let ends = runtime.spawn(async move {
             assert!(!has_goes_on());
             assert!(futures::poll!(fork(async {})).is_pending());
@@ -260,7 +267,7 @@ mod tests {
     #[test]
     fn the_fork_deque_is_no_longer_than_the_depth() {
         for workers in [1, 2] {
-            let builder = Builder::new().workers(workers).sysmon(false);
+            let builder = Builder::new().workers(workers).sysmon(Sysmon::Off);
             let runtime = builder.build().unwrap();
             let most = Arc::new(AtomicUsize::new(0));
             let result = runtime.block_on(runtime.spawn(fib(12, 0, most.clone())));

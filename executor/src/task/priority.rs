@@ -38,7 +38,7 @@ use crate::context;
 ///
 /// However many others are ready, a worker polls one of the tasks of the lowest priority in its
 /// reach at least once in 250 ticks (a tick is about a poll). Exception: a runtime that was built
-/// with [`strict_priorities`](crate::runtime::Builder::strict_priorities). If several of that
+/// with [strict priorities](crate::runtime::Builder::priorities). If several of that
 /// priority wait, they take turns.
 ///
 /// # Examples
@@ -48,7 +48,7 @@ use crate::context;
 ///
 /// let builder = ws::runtime::Builder::new().workers(1);
 /// # // The order is exact as long as the root keeps its permit.
-/// # let builder = builder.sysmon(false);
+/// # let builder = builder.sysmon(ws::runtime::Sysmon::Off);
 /// let runtime = builder.build()?;
 /// let (send, order) = std::sync::mpsc::channel();
 /// # runtime.block_on(async {

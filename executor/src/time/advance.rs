@@ -1,6 +1,6 @@
 //! For tests in virtual time: calls that hold the clock, and calls that let it go on.
 //!
-//! In a [paused](crate::runtime::Builder::paused) runtime the clock jumps by itself as soon as all
+//! In a [paused](crate::runtime::Builder::clock) runtime the clock jumps by itself as soon as all
 //! tasks wait. That is all that most tests need. A [`Hold`] stops that, for a test that wants to
 //! look around between two timers, or while a thread works that the runtime does not know.
 //! [`advance`] then lets a given time pass. The rules are in `sched/paused.rs`.
@@ -28,9 +28,12 @@ use crate::time::{Instant, current};
 /// ```
 /// use std::time::Duration;
 /// use futures::channel::oneshot;
-/// use ws::{runtime::Builder, time};
+/// use ws::{
+///     runtime::{Builder, Clock},
+///     time,
+/// };
 ///
-/// let runtime = Builder::new().paused(true).build()?;
+/// let runtime = Builder::new().clock(Clock::Paused).build()?;
 /// runtime.block_on(async {
 ///     let (send, receive) = oneshot::channel();
 ///     let hold = time::hold();
@@ -84,9 +87,12 @@ impl fmt::Debug for Hold {
 ///
 /// ```
 /// use std::time::Duration;
-/// use ws::{runtime::Builder, time};
+/// use ws::{
+///     runtime::{Builder, Clock},
+///     time,
+/// };
 ///
-/// let runtime = Builder::new().paused(true).build()?;
+/// let runtime = Builder::new().clock(Clock::Paused).build()?;
 /// runtime.block_on(async {
 ///     let _hold = time::hold();
 ///     let task = ws::spawn(time::sleep(Duration::from_secs(3)));
@@ -114,7 +120,7 @@ pub fn advance(duration: Duration) -> impl Future<Output = ()> + Send {
     assert!(
         shared.time.paused.is_some(),
         "`ws::time::advance` moves virtual time, and that of this runtime is real: build it with \
-         `Builder::paused`, or write `#[ws::test(paused)]`"
+         `Builder::clock`, or write `#[ws::test(paused)]`"
     );
     let clock = shared.time.clock();
     let deadline = Instant::from_std(clock.now()).add_or_never(duration);

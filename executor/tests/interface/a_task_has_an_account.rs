@@ -18,7 +18,7 @@ use std::{
 
 use common::{Count, Gate, runtime};
 use ws_executor::{
-    runtime::{Builder, Handle, Runtime, TaskAccount, TaskDump},
+    runtime::{Builder, Clock, Handle, Runtime, TaskAccount, TaskDump},
     task::{self, Id},
     time,
     trace::Level,
@@ -265,7 +265,7 @@ fn an_announced_block_is_no_part_of_a_poll() {
 
 #[test]
 fn rest_and_age_are_told_apart() {
-    let runtime = Builder::new().paused(true).build().unwrap();
+    let runtime = Builder::new().clock(Clock::Paused).build().unwrap();
     let handle = runtime.handle().clone();
     runtime.block_on(async {
         let second = Duration::from_secs(1);

@@ -23,7 +23,7 @@ use std::{
 
 use common::{Count, Gate, runtime};
 use ws_executor::{
-    runtime::{Builder, Handle, TaskDump, TaskState},
+    runtime::{Builder, Handle, Sysmon, TaskDump, TaskState},
     task,
 };
 
@@ -75,7 +75,7 @@ common::with_workers! {
 
     fn while_every_worker_is_stuck(workers: usize) {
         // Without the monitor the stuck ones keep their permits, and nothing moves.
-        let runtime = Builder::new().workers(workers).sysmon(false).build().unwrap();
+        let runtime = Builder::new().workers(workers).sysmon(Sysmon::Off).build().unwrap();
         let handle = runtime.handle();
         let (parked, polls) = (Arc::new(Count::new()), Arc::new(AtomicUsize::new(0)));
         let wakers: Arc<Mutex<Vec<Waker>>> = Arc::default();

@@ -21,7 +21,7 @@ use std::{
 };
 
 use common::{Count, Gate, listen_to_panics};
-use ws_executor::runtime::{Builder, Handle, Runtime};
+use ws_executor::runtime::{Builder, Handle, Runtime, Sysmon};
 
 #[derive(Default)]
 struct Seen {
@@ -107,7 +107,7 @@ common::with_workers! {
     /// runtime ends so abruptly that the thread drops it on its way out.
     fn stop_comes_after_the_drop_of_what_is_pinned(workers: usize) {
         let (builder, _) = watched(workers);
-        let runtime = builder.sysmon(false).build().unwrap();
+        let runtime = builder.sysmon(Sysmon::Off).build().unwrap();
         let (send, dropped) = mpsc::channel();
         let (gate, begun) = (Arc::new(Gate::default()), Arc::new(Count::new()));
         let _entered = runtime.enter();

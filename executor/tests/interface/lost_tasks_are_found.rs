@@ -27,7 +27,7 @@ use common::{Count, Random, runtime, scaled};
 use futures::channel::{mpsc, oneshot};
 use futures::stream::{FuturesUnordered, StreamExt};
 use ws_executor::{
-    runtime::{Builder, Handle, LostTask, Runtime},
+    runtime::{Builder, Clock, Handle, LostTask, Runtime},
     task::{self, Id, JoinHandle},
     time,
 };
@@ -353,8 +353,8 @@ fn a_hook_that_panics_harms_nobody() {
 }
 
 /// The panic of a `run` that fails if its root is lost.
-fn fails(paused: bool, root: impl Future<Output = ()> + Send + 'static) -> String {
-    let builder = Builder::new().workers(1).paused(paused).fails_if_lost();
+fn fails(clock: Clock, root: impl Future<Output = ()> + Send + 'static) -> String {
+    let builder = Builder::new().workers(1).clock(clock).fails_if_lost();
     let runtime = builder.build().unwrap();
     let panic = catch_unwind(AssertUnwindSafe(|| runtime.run(root))).unwrap_err();
     *panic.downcast::<String>().unwrap()
@@ -363,13 +363,13 @@ fn fails(paused: bool, root: impl Future<Output = ()> + Send + 'static) -> Strin
 // If they did not fail, they would hang.
 #[test]
 fn a_root_that_can_never_wake_fails_its_run() {
-    for paused in [false, true] {
-        let text = fails(paused, pending());
+    for clock in [Clock::System, Clock::Paused] {
+        let text = fails(clock, pending());
         let here = "nothing can wake this any more\n  task ";
         assert!(text.starts_with(here), "{text}");
         let why = "can never wake: it waits, and nothing has a waker of it";
         assert!(text.ends_with(why), "{text}");
-        let text = fails(paused, async {
+        let text = fails(clock, async {
             time::sleep(Duration::from_millis(1)).await;
             let lost = task::Builder::new()
                 .name("forgotten")
@@ -390,7 +390,7 @@ fn the_verdict_says_how_many_more_there_are() {
         (16, Some("\n  and 1 more")),
         (20, Some("\n  and 5 more")),
     ] {
-        let text = fails(false, async move {
+        let text = fails(Clock::System, async move {
             let ran = Arc::new(Count::new());
             for _ in 0..others {
                 let ran = ran.clone();
@@ -430,7 +430,7 @@ fn a_root_that_is_lost_later_fails_its_run() {
     });
     let mut send = Some(send);
     let text = fails(
-        false,
+        Clock::System,
         poll_fn(move |cx| {
             if let Some(send) = send.take() {
                 send.send(cx.waker().clone()).unwrap();
@@ -445,7 +445,7 @@ fn a_root_that_is_lost_later_fails_its_run() {
 // Others go on for ever.
 #[test]
 fn a_lost_root_beside_a_busy_task_fails_its_run() {
-    let text = fails(false, async {
+    let text = fails(Clock::System, async {
         ws_executor::spawn(async {
             loop {
                 task::yield_now().await;
@@ -467,7 +467,7 @@ fn a_destructor_that_panics_does_not_hide_the_verdict() {
             panic!("in the destructor");
         }
     }
-    let text = fails(false, async {
+    let text = fails(Clock::System, async {
         let _panics = Panics;
         pending::<()>().await
     });
@@ -476,7 +476,7 @@ fn a_destructor_that_panics_does_not_hide_the_verdict() {
 
 #[test]
 fn the_verdict_on_a_deadlock_says_which_tasks_are_lost() {
-    let builder = Builder::new().paused(true);
+    let builder = Builder::new().clock(Clock::Paused);
     let runtime = builder
         .deadlock_after(Duration::from_millis(1))
         .build()

@@ -10,7 +10,7 @@ use std::{
 };
 
 use ws_executor::{
-    runtime::{Builder, Runtime},
+    runtime::{Builder, Runtime, Sysmon},
     trace::Snapshots,
 };
 
@@ -100,7 +100,7 @@ fn a_stall_and_a_panic_write_one() {
 #[test]
 fn what_is_not_wanted_writes_none() {
     let folder = Folder::new("none");
-    let neither = || Snapshots::to(&folder.0).on_stall(false).on_panic(false);
+    let neither = || Snapshots::to(&folder.0).not_on_stall().not_on_panic();
     stalls(neither());
     let runtime = runtime(neither());
     panics(&runtime);
@@ -127,7 +127,7 @@ fn wait_for(folder: &Folder, files: usize) {
 fn a_signal_writes_one_though_every_worker_is_stuck() {
     let folder = Folder::new("signal");
     let snapshots = Snapshots::to(&folder.0).on_signal(libc::SIGUSR2);
-    let runtime = builder(snapshots).sysmon(false).build().unwrap();
+    let runtime = builder(snapshots).sysmon(Sysmon::Off).build().unwrap();
     let (end, ends) = mpsc::channel::<()>();
     let (begin, begins) = mpsc::channel();
     let stuck = runtime.spawn(async move {

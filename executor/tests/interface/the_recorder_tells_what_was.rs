@@ -9,7 +9,7 @@ use std::{
 };
 
 use ws_executor::{
-    runtime::{Builder, Runtime},
+    runtime::{Builder, Clock, Runtime, Sysmon},
     task::{self, Id},
     time,
     trace::{self, Event, EventKind, Level},
@@ -30,7 +30,7 @@ fn named(runtime: &Runtime, name: &str) -> Vec<Event> {
 #[test]
 fn a_named_task_keeps_its_name_when_it_has_ended() {
     // No permit is revoked: another P would tell the name once more.
-    let builder = Builder::new().workers(1).sysmon(false);
+    let builder = Builder::new().workers(1).sysmon(Sysmon::Off);
     let runtime = builder.record(Level::Full).build().unwrap();
     let yields = || async {
         for _ in 0..3 {
@@ -248,7 +248,7 @@ fn a_span_ends_where_it_is_dropped_and_belongs_to_its_task() {
 #[test]
 fn a_wake_is_in_the_poll_of_who_woke() {
     let runtime = Builder::new().workers(1).record(Level::Full);
-    let runtime = runtime.sysmon(false).build().unwrap();
+    let runtime = runtime.sysmon(Sysmon::Off).build().unwrap();
     let (waiter, waker) = runtime.block_on(async {
         let (send, receive) = futures::channel::oneshot::channel::<()>();
         let (tell, told) = futures::channel::oneshot::channel::<()>();
@@ -308,7 +308,11 @@ fn a_long_poll_is_told_while_it_goes_on_and_when_it_is_over() {
 
 #[test]
 fn timers_tell_how_late_they_are() {
-    let runtime = Builder::new().workers(1).sysmon(false).build().unwrap();
+    let runtime = Builder::new()
+        .workers(1)
+        .sysmon(Sysmon::Off)
+        .build()
+        .unwrap();
     runtime.block_on(async {
         // Far enough ahead that a slow machine has polled both by then.
         let both = [101, 100].map(|ms| ws_executor::time::sleep(Duration::from_millis(ms)));
@@ -333,7 +337,7 @@ fn timers_tell_how_late_they_are() {
 
 #[test]
 fn all_is_recorded_for_a_while() {
-    let runtime = Builder::new().paused(true).build().unwrap();
+    let runtime = Builder::new().clock(Clock::Paused).build().unwrap();
     let handle = runtime.handle().clone();
     let spawned = |id: Id| {
         let events = handle.recording().events;

@@ -18,7 +18,7 @@ use std::{
 };
 
 use ws_executor::{
-    runtime::Builder,
+    runtime::{Builder, Sysmon},
     task::{self, JoinHandle, coop},
     time::{Instant, sleep_until},
 };
@@ -130,7 +130,7 @@ common::with_workers! {
     /// Without a monitor nothing else ends a poll.
     fn each_operation_pays(workers: usize) {
         use Operation::{Join, JoinSet, JoinSetEarly, JoinSetWithId, Sleep};
-        let runtime = Builder::new().workers(workers).sysmon(false).build().unwrap();
+        let runtime = Builder::new().workers(workers).sysmon(Sysmon::Off).build().unwrap();
         for operation in [Join, JoinSet, JoinSetWithId, JoinSetEarly, Sleep] {
             let task = runtime.spawn(operation.repeat(10 * BUDGET));
             let polls = runtime.block_on(task).unwrap();
@@ -140,7 +140,7 @@ common::with_workers! {
 
     /// Without a monitor nothing else ends its polls.
     fn unless_it_is_unconstrained(workers: usize) {
-        let runtime = Builder::new().workers(workers).sysmon(false).build().unwrap();
+        let runtime = Builder::new().workers(workers).sysmon(Sysmon::Off).build().unwrap();
         let task = runtime.spawn(async {
             let handles = ended(10 * BUDGET).await;
             assert_eq!(polls(task::unconstrained(join_all(handles))).await, 1);
@@ -151,7 +151,7 @@ common::with_workers! {
     /// A neighbour in the same task that spends the whole budget in each poll keeps nobody from a
     /// begin.
     fn a_begin_is_refused_once(workers: usize) {
-        let runtime = Builder::new().workers(workers).sysmon(false).build().unwrap();
+        let runtime = Builder::new().workers(workers).sysmon(Sysmon::Off).build().unwrap();
         let task = runtime.spawn(async {
             let has_begun = AtomicBool::new(false);
             let greedy = poll_fn(|cx| {
@@ -173,7 +173,7 @@ common::with_workers! {
     /// each.
     fn and_others_have_their_turn(workers: usize) {
         // Nobody takes a permit away: what runs, runs for the budget.
-        let runtime = Builder::new().workers(workers).sysmon(false).build().unwrap();
+        let runtime = Builder::new().workers(workers).sysmon(Sysmon::Off).build().unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         let greedy: Vec<_> = (0..workers).map(|_| {
             let stop = stop.clone();

@@ -21,7 +21,7 @@ use std::{
 
 use common::{Count, GRACE, Gate, OnDrop};
 use ws_executor::{
-    runtime::{Builder, Runtime},
+    runtime::{Builder, Runtime, Sysmon},
     spawn, spawn_local,
     task::yield_now,
     time::sleep,
@@ -70,7 +70,7 @@ common::with_workers! {
         let begun = Arc::new(Count::new());
         let hook = begun.clone();
         let runtime = builder(workers)
-            .sysmon(false)
+            .sysmon(Sysmon::Off)
             .on_thread_start(move || {
                 hook.add();
                 hook.wait_for(workers);
@@ -91,7 +91,7 @@ common::with_workers! {
     fn a_park_hook_leaves_its_permit_to_others(workers: usize) {
         let blocks = Blocks::default();
         let hook = blocks.clone();
-        let runtime = builder(workers).sysmon(false).on_thread_park(move || hook.block());
+        let runtime = builder(workers).sysmon(Sysmon::Off).on_thread_park(move || hook.block());
         let runtime = runtime.build().unwrap();
         drop(runtime.spawn(async {}));
         blocks.let_go_by_a_task(&runtime);
@@ -139,7 +139,7 @@ common::with_workers! {
 
     fn a_pinned_task_at_the_end_of_block_on_is_dropped_without_a_permit(workers: usize) {
         let blocks = Blocks::default();
-        let runtime = builder(workers).sysmon(false).build().unwrap();
+        let runtime = builder(workers).sysmon(Sysmon::Off).build().unwrap();
         thread::scope(|scope| {
             scope.spawn(|| {
                 runtime.block_on(async {

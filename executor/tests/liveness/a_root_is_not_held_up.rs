@@ -13,7 +13,7 @@ use std::{cell::Cell, rc::Rc, sync::Arc, time::Duration};
 use common::{Gate, runtime};
 use futures::{StreamExt, stream::FuturesUnordered};
 use ws_executor::{
-    runtime::{Builder, Runtime},
+    runtime::{Builder, Runtime, Sysmon},
     spawn,
     task::{JoinHandle, unconstrained, yield_now},
     time::{sleep, timeout},
@@ -60,7 +60,7 @@ common::with_workers! {
 
     /// Nobody takes its permit away.
     fn a_root_that_is_always_ready_does_not_hold_up_its_tasks(workers: usize) {
-        let runtime = Builder::new().workers(workers).sysmon(false).build().unwrap();
+        let runtime = Builder::new().workers(workers).sysmon(Sysmon::Off).build().unwrap();
         runtime.block_on(async {
             sleep(SOON).await;
             for _ in 0..3 {

@@ -23,7 +23,7 @@ use futures::{
 };
 use ws_executor::{
     block_in_place,
-    runtime::{Builder, Handle},
+    runtime::{Builder, Handle, Sysmon},
     spawn_local,
     task::{JoinHandle, yield_now},
     time::timeout,
@@ -208,7 +208,7 @@ common::with_workers! {
     /// A call that wakes itself in each of its polls never sleeps, and somebody fires its timers
     /// all the same. Without a monitor nobody does who was not woken for it.
     fn busy_with_itself_beside_a_timer(workers: usize) {
-        let builder = Builder::new().workers(workers).sysmon(false);
+        let builder = Builder::new().workers(workers).sysmon(Sysmon::Off);
         let runtime = builder.build().unwrap();
         let task = runtime.spawn(async {
             let busy = async { loop { yield_now().await } };

@@ -21,7 +21,7 @@ use common::{Count, Gate, limited, take_all_permits};
 use futures::channel::oneshot;
 use ws_executor::{
     block_in_place,
-    runtime::{Builder, Runtime},
+    runtime::{Builder, Runtime, Sysmon},
     spawn_blocking, spawn_pinned,
     task::{self, JoinHandle, yield_now},
     time::{sleep, timeout},
@@ -31,7 +31,7 @@ use ws_executor::{
 fn unwatched(workers: usize) -> Runtime {
     Builder::new()
         .workers(workers)
-        .sysmon(false)
+        .sysmon(Sysmon::Off)
         .build()
         .unwrap()
 }

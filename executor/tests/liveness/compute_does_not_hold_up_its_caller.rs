@@ -20,7 +20,11 @@ use std::{
 
 use common::{Count, Gate, OnDrop, runtime};
 use futures::{FutureExt, channel::oneshot};
-use ws_executor::{Scope, compute, join, runtime::Builder, scope, spawn};
+use ws_executor::{
+    Scope, compute, join,
+    runtime::{Builder, Sysmon},
+    scope, spawn,
+};
 
 fn fib(n: u64) -> u64 {
     if n < 2 {
@@ -182,7 +186,7 @@ common::with_workers! {
     /// Dropped while it waits for a worker, it never begins, and what it owns is dropped.
     fn one_that_waits_does_not_begin(workers: usize) {
         // Without a monitor nobody takes a permit from a taker.
-        let runtime = Builder::new().workers(workers).sysmon(false).build().unwrap();
+        let runtime = Builder::new().workers(workers).sysmon(Sysmon::Off).build().unwrap();
         let (gate, takers) = common::take_all_permits(&runtime, workers);
         let (ran, dropped) = (Arc::new(Count::new()), Arc::new(Count::new()));
         let (runs, drops) = (ran.clone(), dropped.clone());

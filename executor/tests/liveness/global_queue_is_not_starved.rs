@@ -22,7 +22,7 @@ use std::{
 
 use common::{Count, Gate, runtime};
 use ws_executor::{
-    runtime::{Builder, Runtime},
+    runtime::{Builder, Runtime, Sysmon},
     task,
 };
 
@@ -98,7 +98,7 @@ common::with_workers! {
     /// of its tasks on one thread.
     fn within_61_ticks_of_each_worker(workers: usize) {
         // Without the monitor, which would bring another thread for those that are held up.
-        let runtime = Builder::new().workers(workers).sysmon(false).build().unwrap();
+        let runtime = Builder::new().workers(workers).sysmon(Sysmon::Off).build().unwrap();
         // More than will wait in the global queue: else workers take them in batches.
         let hogs = hog(&runtime, workers, 100);
         // All workers are held up until the queue is full: else they might empty it meanwhile.
@@ -168,7 +168,11 @@ common::with_workers! {
 #[test]
 fn a_new_task_does_not_wait_for_those_that_go_on() {
     common::limited(|| {
-        let runtime = Builder::new().workers(1).sysmon(false).build().unwrap();
+        let runtime = Builder::new()
+            .workers(1)
+            .sysmon(Sysmon::Off)
+            .build()
+            .unwrap();
         let (all, stop, polls) = always_ready(&runtime, 3_000, 0);
         for _ in 0..10 {
             let polled = polls.clone();
@@ -230,7 +234,11 @@ fn always_ready(
 }
 
 fn a_queue_gets_its_share(tasks: usize) {
-    let runtime = Builder::new().workers(1).sysmon(false).build().unwrap();
+    let runtime = Builder::new()
+        .workers(1)
+        .sysmon(Sysmon::Off)
+        .build()
+        .unwrap();
     let (all, stop, polls) = always_ready(&runtime, tasks, 0);
     let polled = polls.clone();
     let one_of_them = runtime.spawn(async move {
@@ -253,7 +261,11 @@ fn a_queue_gets_its_share(tasks: usize) {
 fn a_short_local_queue_fills_up() {
     const TASKS: usize = 3_000;
     common::limited(|| {
-        let runtime = Builder::new().workers(1).sysmon(false).build().unwrap();
+        let runtime = Builder::new()
+            .workers(1)
+            .sysmon(Sysmon::Off)
+            .build()
+            .unwrap();
         let (gate, polls) = (Arc::new(Gate::default()), Arc::new(AtomicUsize::new(0)));
         let (held, done) = (Arc::new(Count::new()), Arc::new(Count::new()));
         let hog = {
@@ -285,7 +297,11 @@ fn a_short_local_queue_fills_up() {
 fn slow_polls_do_not_hold_it_up() {
     const TASKS: usize = 50;
     common::limited(|| {
-        let runtime = Builder::new().workers(1).sysmon(false).build().unwrap();
+        let runtime = Builder::new()
+            .workers(1)
+            .sysmon(Sysmon::Off)
+            .build()
+            .unwrap();
         // More than will wait in the global queue, so that there is no exchange.
         let (tasks, stop, polls) = always_ready(&runtime, 2 * TASKS, 10_000);
         let done = Arc::new(Count::new());

@@ -19,7 +19,7 @@ use std::{
 };
 
 use common::{Count, Gate};
-use ws_executor::runtime::{Builder, Runtime};
+use ws_executor::runtime::{Builder, Runtime, Sysmon};
 
 /// How many threads the hooks have seen come and go.
 #[derive(Default)]
@@ -165,7 +165,11 @@ common::with_workers! {
 // Fails if the task of `run` wakes a second thread, which can only find out that `main` runs it.
 #[test]
 fn a_program_that_needs_no_second_thread_starts_none() {
-    let runtime = Builder::new().workers(2).sysmon(false).build().unwrap();
+    let runtime = Builder::new()
+        .workers(2)
+        .sysmon(Sysmon::Off)
+        .build()
+        .unwrap();
     let handle = runtime.handle().clone();
     let threads = runtime.run(async move { handle.metrics().threads });
     // `main` is not one of the runtime's own threads.

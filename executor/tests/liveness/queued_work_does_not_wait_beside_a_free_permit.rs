@@ -12,7 +12,7 @@ use std::sync::{Arc, Barrier};
 
 use common::Count;
 use ws_executor::{
-    runtime::{Builder, Runtime},
+    runtime::{Builder, Runtime, Sysmon},
     task,
 };
 
@@ -20,7 +20,7 @@ use ws_executor::{
 fn alone(workers: usize) -> Runtime {
     Builder::new()
         .workers(workers)
-        .sysmon(false)
+        .sysmon(Sysmon::Off)
         .build()
         .unwrap()
 }

@@ -15,7 +15,7 @@ use std::sync::{
 
 use common::{Count, Gate, limited, listen_to_panics, runtime};
 use ws_executor::{
-    runtime::{Builder, Runtime},
+    runtime::{Builder, Runtime, Sysmon},
     task::JoinHandle,
 };
 
@@ -172,7 +172,7 @@ common::with_workers! {
     /// it.
     fn an_aborted_job_does_not_begin(workers: usize) {
         // Without a monitor nobody takes a permit from a taker.
-        let runtime = Builder::new().workers(workers).sysmon(false).build().unwrap();
+        let runtime = Builder::new().workers(workers).sysmon(Sysmon::Off).build().unwrap();
         let (gate, takers) = common::take_all_permits(&runtime, workers);
         let ran = Arc::new(Count::new());
         let runs = ran.clone();

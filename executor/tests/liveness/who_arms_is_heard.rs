@@ -20,7 +20,7 @@ use std::{
 use common::{Gate, block_on_elsewhere, limited};
 use ws_executor::{
     block_in_place,
-    runtime::{Builder, Runtime},
+    runtime::{Builder, Clock, Runtime, Sysmon},
     time::{self, Instant, Sleep},
 };
 
@@ -29,7 +29,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 /// Without a monitor.
 fn runtime(workers: usize) -> Runtime {
-    let builder = Builder::new().workers(workers).sysmon(false);
+    let builder = Builder::new().workers(workers).sysmon(Sysmon::Off);
     builder.shutdown_grace(common::GRACE).build().unwrap()
 }
 
@@ -203,7 +203,7 @@ common::with_workers! {
 fn what_is_reset_to_the_past_is_ready_at_the_next_poll() {
     limited(|| {
         // Time stands still for who does not wait.
-        let runtime = Builder::new().paused(true).build().unwrap();
+        let runtime = Builder::new().clock(Clock::Paused).build().unwrap();
         runtime.block_on(async {
             let mut sleep = time::sleep(HOUR);
             arm(&mut sleep).await;

@@ -17,7 +17,7 @@ use std::sync::{
 use common::{GRACE, Gate, runtime, scaled};
 use ws_executor::{
     Scope, block_in_place, join,
-    runtime::{Builder, Runtime},
+    runtime::{Builder, Runtime, Sysmon},
     scope,
 };
 
@@ -144,7 +144,11 @@ fn a_branch_that_blocks_holds_up_no_other() {
 
 fn without_a_monitor(workers: usize) -> Runtime {
     let builder = Builder::new().workers(workers).max_threads(workers + 1);
-    builder.sysmon(false).shutdown_grace(GRACE).build().unwrap()
+    builder
+        .sysmon(Sysmon::Off)
+        .shutdown_grace(GRACE)
+        .build()
+        .unwrap()
 }
 
 /// Wake-ups that were in vain keep no worker from branches that wait for each other.

@@ -14,7 +14,7 @@ use std::{
 use common::limited;
 use futures::future::join_all;
 use ws_executor::{
-    runtime::{Builder, Runtime},
+    runtime::{Builder, Clock, Runtime},
     spawn, spawn_local,
     task::yield_now,
     time::sleep,
@@ -23,7 +23,11 @@ use ws_executor::{
 const SECOND: Duration = Duration::from_secs(1);
 
 fn paused(seed: u64) -> Runtime {
-    Builder::new().paused(true).seed(seed).build().unwrap()
+    Builder::new()
+        .clock(Clock::Paused)
+        .seed(seed)
+        .build()
+        .unwrap()
 }
 
 /// The order in which some tasks take their steps.
@@ -120,7 +124,7 @@ fn thousands_of_tasks_replay_too() {
 fn a_seed_that_was_drawn_is_told() {
     limited(|| {
         let seeds: BTreeSet<_> = (0..4)
-            .map(|_| Builder::new().paused(true).build().unwrap())
+            .map(|_| Builder::new().clock(Clock::Paused).build().unwrap())
             .map(|runtime| runtime.handle().seed())
             .collect();
         assert!(seeds.len() > 1 || std::env::var_os("WS_TEST_SEED").is_some());

@@ -27,7 +27,7 @@ use std::{
 use common::{Count, Gate, limited, scaled};
 use ws_executor::{
     fork, join,
-    runtime::{Builder, Handle, Runtime},
+    runtime::{Builder, Handle, Runtime, Sysmon},
     spawn,
     task::Id,
     trace::{Event, EventKind, Level},
@@ -37,7 +37,7 @@ use ws_executor::{
 fn logged(workers: usize) -> Runtime {
     Builder::new()
         .workers(workers)
-        .sysmon(false)
+        .sysmon(Sysmon::Off)
         .recorder(16_000)
         .record(Level::Full)
         .build()
@@ -420,7 +420,7 @@ fn every_branch_that_ran_elsewhere_is_in_a_log() {
         let rounds = scaled(300);
         let runtime = Builder::new()
             .workers(2)
-            .sysmon(false)
+            .sysmon(Sysmon::Off)
             .recorder((1 << 16) * 16)
             .record(Level::Full);
         let runtime = runtime.build().unwrap();

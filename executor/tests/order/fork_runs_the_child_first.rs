@@ -29,7 +29,7 @@ use common::{Count, Gate, runtime};
 use futures::{FutureExt, StreamExt, stream::FuturesUnordered};
 use ws_executor::{
     fork, fork_all,
-    runtime::{Builder, Handle, Runtime},
+    runtime::{Builder, Handle, Runtime, Sysmon},
     spawn, spawn_local,
     task::yield_now,
 };
@@ -83,7 +83,11 @@ fn one_worker_runs_fib_4_as_plain_calls_do() {
     common::limited(|| {
         let log = Log::default();
         // Without the monitor, who would let others in for a thread that has no core.
-        let runtime = Builder::new().workers(1).sysmon(false).build().unwrap();
+        let runtime = Builder::new()
+            .workers(1)
+            .sysmon(Sysmon::Off)
+            .build()
+            .unwrap();
         let result = runtime
             .block_on(async { spawn(fib(log.clone(), 4)).await })
             .unwrap();
@@ -96,7 +100,11 @@ fn one_worker_runs_fib_4_as_plain_calls_do() {
 /// Two threads and no third: the monitor would let one in for a thread that is blocked or has no
 /// core.
 fn two_workers() -> Runtime {
-    Builder::new().workers(2).sysmon(false).build().unwrap()
+    Builder::new()
+        .workers(2)
+        .sysmon(Sysmon::Off)
+        .build()
+        .unwrap()
 }
 
 /// The child blocks its thread until its parent has gone on, which it can only elsewhere: the
@@ -205,7 +213,7 @@ common::with_workers! {
 
     /// Without the monitor: a thread without a permit spawns, and the first poll is not the middle.
     fn what_is_dropped_in_the_middle_forks_no_more(workers: usize) {
-        let runtime = Builder::new().workers(workers).sysmon(false).build().unwrap();
+        let runtime = Builder::new().workers(workers).sysmon(Sysmon::Off).build().unwrap();
         let [begun, dropped] = [(); 2].map(|()| Arc::new(Count::new()));
         let (begins, never) = (begun.clone(), dropped.clone());
         let task = runtime.spawn(async move {

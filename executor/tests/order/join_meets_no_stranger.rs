@@ -22,7 +22,11 @@ use std::{
 
 use common::{Count, Gate, runtime};
 use futures::future::join_all;
-use ws_executor::{join, runtime::Builder, spawn};
+use ws_executor::{
+    join,
+    runtime::{Builder, Sysmon},
+    spawn,
+};
 
 fn fib(n: u64) -> u64 {
     if n < 2 {
@@ -108,7 +112,11 @@ fn a_waiting_join_leaves_the_branch_of_a_stranger_to_others() {
         taken: Gate,
     }
     common::limited(|| {
-        let runtime = Builder::new().workers(3).sysmon(false).build().unwrap();
+        let runtime = Builder::new()
+            .workers(3)
+            .sysmon(Sysmon::Off)
+            .build()
+            .unwrap();
         let steps = common::forever(Steps::default());
         let stalled = runtime.spawn(async {
             join(
@@ -169,7 +177,11 @@ fn a_waiting_join_gives_its_permit_to_another_thread() {
 #[test]
 fn a_waiting_join_gives_its_permit_up_by_itself() {
     common::limited(|| {
-        let runtime = Builder::new().workers(2).sysmon(false).build().unwrap();
+        let runtime = Builder::new()
+            .workers(2)
+            .sysmon(Sysmon::Off)
+            .build()
+            .unwrap();
         let (begun, ran) = common::forever((Gate::default(), Count::new()));
         let task = runtime.spawn(async move {
             join(
@@ -220,7 +232,11 @@ fn what_a_thief_forks_is_taken_while_the_owner_waits() {
 fn what_a_thief_forks_is_taken_while_the_owner_unwinds() {
     common::limited(|| {
         common::listen_to_panics();
-        let runtime = Builder::new().workers(2).sysmon(false).build().unwrap();
+        let runtime = Builder::new()
+            .workers(2)
+            .sysmon(Sysmon::Off)
+            .build()
+            .unwrap();
         let (begun, taken) = common::forever((Gate::default(), AtomicBool::new(false)));
         let task = runtime.spawn(async {
             let unwinds = || {

@@ -13,18 +13,18 @@ use std::sync::{
 
 use common::{Count, Gate, limited};
 use ws_executor::{
-    runtime::{Builder, Runtime},
+    runtime::{Builder, Priorities, Runtime, Sysmon},
     task::{self, Priority},
 };
 
 /// What `Priority` promises.
 const BOUND: usize = 250;
 
-fn one_worker(strict: bool) -> Runtime {
+fn one_worker(priorities: Priorities) -> Runtime {
     // No monitor: on a busy machine it would end slices, and the order would not be the queue's
     // alone.
-    let builder = Builder::new().workers(1).sysmon(false);
-    builder.strict_priorities(strict).build().unwrap()
+    let builder = Builder::new().workers(1).sysmon(Sysmon::Off);
+    builder.priorities(priorities).build().unwrap()
 }
 
 /// Tasks that are always ready, and what they were polled.
@@ -84,7 +84,7 @@ impl Crowd {
 const TURNS: usize = 30;
 
 fn the_lowest_of(high: usize, middle: usize, default: usize) {
-    let runtime = one_worker(false);
+    let runtime = one_worker(Priorities::Fair);
     let crowd = Crowd::default();
     crowd.spawn(&runtime, Priority::HIGHEST, high);
     crowd.spawn(&runtime, 5, middle);
@@ -120,7 +120,7 @@ fn it_has_its_turn_beside_more_than_fit() {
 #[test]
 fn so_has_every_other_level() {
     limited(|| {
-        let runtime = one_worker(false);
+        let runtime = one_worker(Priorities::Fair);
         let crowd = Crowd::default();
         crowd.spawn(&runtime, Priority::HIGHEST, 10);
         crowd.spawn(&runtime, Priority::LOWEST, 10);
@@ -137,7 +137,7 @@ fn so_has_every_other_level() {
 #[test]
 fn strict_priorities_do_without() {
     limited(|| {
-        let runtime = one_worker(true);
+        let runtime = one_worker(Priorities::Strict);
         let crowd = Crowd::default();
         // All are there before the first one runs.
         let (begun, gate) = (Arc::new(Gate::default()), Arc::new(Gate::default()));

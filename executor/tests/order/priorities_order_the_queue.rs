@@ -17,7 +17,7 @@ use std::sync::{
 use common::{Count, Gate};
 use proptest::prelude::*;
 use ws_executor::{
-    runtime::{Builder, Handle, Runtime},
+    runtime::{Builder, Handle, Priorities, Runtime, Sysmon},
     task::{self, Priority},
 };
 
@@ -29,11 +29,11 @@ struct OneActive {
 }
 
 impl OneActive {
-    fn new(workers: usize, strict: bool) -> Self {
+    fn new(workers: usize, priorities: Priorities) -> Self {
         let runtime = Builder::new()
             .workers(workers)
-            .sysmon(false)
-            .strict_priorities(strict)
+            .sysmon(Sysmon::Off)
+            .priorities(priorities)
             .build()
             .unwrap();
         let gate = Arc::new(Gate::default());
@@ -100,7 +100,7 @@ impl Order {
 
 /// Spawns tasks of these priorities from one task, and tells in which order they ran.
 fn order_of(workers: usize, priorities: Vec<i64>) -> Vec<(i64, usize)> {
-    let one = OneActive::new(workers, true);
+    let one = OneActive::new(workers, Priorities::Strict);
     let order = Order::default();
     let (spawner, count) = (order.clone(), priorities.len());
     one.run(move || {
@@ -157,7 +157,7 @@ common::with_workers! {
 
     /// O2: the queue is full of low ones, and then comes a high one, which stays.
     fn a_high_one_stays_in_a_full_queue(workers: usize) {
-        let one = OneActive::new(workers, true);
+        let one = OneActive::new(workers, Priorities::Strict);
         let order = Order::default();
         let spawner = order.clone();
         one.run(move || {
@@ -176,7 +176,7 @@ common::with_workers! {
 
     /// Children inherit nothing, and the default is what nobody chose.
     fn a_child_has_the_default_priority(workers: usize) {
-        let one = OneActive::new(workers, false);
+        let one = OneActive::new(workers, Priorities::Fair);
         let task = task::Builder::new()
             .priority(Priority::HIGHEST)
             .spawn_on(async { ws_executor::spawn(async {}).priority() }, one.runtime.handle());
@@ -193,7 +193,7 @@ common::with_workers! {
 
     /// Unless it is asked for, also where the parent's has changed meanwhile.
     fn a_child_may_have_that_of_its_parent(workers: usize) {
-        let one = OneActive::new(workers, false);
+        let one = OneActive::new(workers, Priorities::Fair);
         let seen = Arc::new(Mutex::new(vec![]));
         let (done, noted) = (Arc::new(Count::new()), seen.clone());
         let counted = done.clone();
@@ -218,7 +218,7 @@ common::with_workers! {
 
     /// O3, O4: what is shared comes before what another P has only if it is above that.
     fn what_is_shared_is_taken_by_its_level(workers: usize) {
-        let one = OneActive::new(workers, true);
+        let one = OneActive::new(workers, Priorities::Strict);
         let order = Order::default();
         let (begun, gate) = (Arc::new(Gate::default()), Arc::new(Gate::default()));
         let (spawner, told, held) = (order.clone(), begun.clone(), gate.clone());
@@ -242,7 +242,7 @@ common::with_workers! {
 
     /// O4: after 60 of its own, a worker takes the highest of what is shared.
     fn after_sixty_of_its_own_it_takes_what_is_shared(workers: usize) {
-        let one = OneActive::new(workers, false);
+        let one = OneActive::new(workers, Priorities::Fair);
         let order = Order::default();
         let (begun, gate) = (Arc::new(Gate::default()), Arc::new(Gate::default()));
         let (spawner, told, held) = (order.clone(), begun.clone(), gate.clone());
@@ -289,7 +289,7 @@ with_several! {
     /// A push wakes a thread: the one that pushed computes on.
     fn beside_a_free_permit_it_starts_at_once(workers: usize) {
         let gate = Arc::new(Gate::default());
-        let runtime = Builder::new().workers(workers).sysmon(false).build().unwrap();
+        let runtime = Builder::new().workers(workers).sysmon(Sysmon::Off).build().unwrap();
         hold(runtime.handle(), workers - 2, &gate);
         for priority in [Priority::LOWEST, Priority::HIGHEST] {
             let done = Arc::new(Count::new());
@@ -311,8 +311,8 @@ with_several! {
     fn who_has_nothing_steals_the_high_ones_first(workers: usize) {
         let runtime = Builder::new()
             .workers(workers)
-            .sysmon(false)
-            .strict_priorities(true)
+            .sysmon(Sysmon::Off)
+            .priorities(Priorities::Strict)
             .build()
             .unwrap();
         let (gate, both) = (Arc::new(Gate::default()), Arc::new(Gate::default()));
@@ -340,7 +340,7 @@ with_several! {
 
     /// O4: a worker that is busy with tasks of the default priority finds what a stuck one has.
     fn a_high_one_of_a_stuck_worker_does_not_wait(workers: usize) {
-        let runtime = Builder::new().workers(workers).sysmon(false).build().unwrap();
+        let runtime = Builder::new().workers(workers).sysmon(Sysmon::Off).build().unwrap();
         let (gate, other) = (Arc::new(Gate::default()), Arc::new(Gate::default()));
         hold(runtime.handle(), workers - 2, &gate);
         hold(runtime.handle(), 1, &other);

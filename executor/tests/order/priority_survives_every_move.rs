@@ -22,7 +22,7 @@ use std::{
 use common::{Count, Gate, OnDrop, Random, scaled};
 use ws_executor::{
     block_in_place,
-    runtime::{Builder, Runtime},
+    runtime::{Builder, Priorities, Runtime, Sysmon},
     task::{self, Priority},
 };
 
@@ -30,8 +30,8 @@ use ws_executor::{
 fn strict() -> Builder {
     Builder::new()
         .workers(1)
-        .sysmon(false)
-        .strict_priorities(true)
+        .sysmon(Sysmon::Off)
+        .priorities(Priorities::Strict)
 }
 
 /// Names, in the order in which they were noted.
@@ -270,7 +270,7 @@ fn a_worker_that_says_it_blocks() {
 #[test]
 fn a_worker_that_is_stuck() {
     common::limited(|| {
-        let builder = Builder::new().workers(1).strict_priorities(true);
+        let builder = Builder::new().workers(1).priorities(Priorities::Strict);
         let runtime = builder.stall_threshold(None).build().unwrap();
         let order = Order::default();
         let (spawner, end) = (order.clone(), Arc::new(Gate::default()));
@@ -302,7 +302,11 @@ fn a_worker_that_is_stuck() {
 #[test]
 fn what_a_worker_has_that_says_it_blocks_is_handed_in() {
     common::limited(|| {
-        let runtime = Builder::new().workers(1).sysmon(false).build().unwrap();
+        let runtime = Builder::new()
+            .workers(1)
+            .sysmon(Sysmon::Off)
+            .build()
+            .unwrap();
         let (stop, end) = (Arc::new(AtomicUsize::new(0)), Arc::new(Gate::default()));
         let (stopped, ended) = (stop.clone(), end.clone());
         begin(&runtime, move || {

@@ -28,7 +28,7 @@ use futures::{
 };
 use ws_executor::{
     block_in_place, join,
-    runtime::{Builder, Handle, Runtime},
+    runtime::{Builder, Clock, Handle, Runtime},
     spawn, spawn_blocking,
     task::yield_now,
     time::{Instant, MissedTickBehavior, advance, hold, interval, sleep, sleep_until, timeout},
@@ -38,7 +38,11 @@ const HOUR: Duration = Duration::from_secs(3600);
 const SECOND: Duration = Duration::from_secs(1);
 
 fn paused(seed: u64) -> Runtime {
-    Builder::new().paused(true).seed(seed).build().unwrap()
+    Builder::new()
+        .clock(Clock::Paused)
+        .seed(seed)
+        .build()
+        .unwrap()
 }
 
 /// Runs a test under some seeds, as `run` and as `block_on` do it.
@@ -83,7 +87,7 @@ fn a_block_on_in_a_blocking_call_does_not_hold_up_the_root() {
             paused(seed).run_local(root(false));
             // The call that waits for ever is left behind.
             let runtime = Builder::new()
-                .paused(true)
+                .clock(Clock::Paused)
                 .seed(seed)
                 .shutdown_grace(Duration::ZERO)
                 .build()
@@ -270,7 +274,7 @@ fn a_blocking_call_holds_the_clock() {
             let parked = Arc::new(Count::new());
             let noted = parked.clone();
             let runtime = Builder::new()
-                .paused(true)
+                .clock(Clock::Paused)
                 .seed(seed)
                 .on_thread_park(move || noted.add())
                 .build()
@@ -570,7 +574,7 @@ fn a_root_that_was_woken_holds_the_clock() {
                 wakes.into_iter().for_each(|it| it.send(()).unwrap());
             }
         };
-        let builder = Builder::new().paused(true).seed(0);
+        let builder = Builder::new().clock(Clock::Paused).seed(0);
         let runtime = builder.on_thread_park(park).build().unwrap();
         let (calls, mut called) = mpsc::unbounded();
         let handle = runtime.handle().clone();
@@ -625,7 +629,7 @@ fn two_runtimes_have_two_clocks() {
 
 fn deadlock(root: impl Future<Output = ()> + Send + 'static) -> String {
     let runtime = Builder::new()
-        .paused(true)
+        .clock(Clock::Paused)
         .deadlock_after(Duration::from_millis(1))
         .build()
         .unwrap();
@@ -667,7 +671,7 @@ fn a_deadlock_in_a_nested_block_on_is_one_too() {
 fn a_runtime_survives_its_deadlock() {
     limited(|| {
         let runtime = Builder::new()
-            .paused(true)
+            .clock(Clock::Paused)
             .deadlock_after(Duration::from_millis(1))
             .build()
             .unwrap();

@@ -9,7 +9,7 @@ use crate::common;
 use std::sync::{Arc, Mutex};
 
 use common::{Count, Gate, limited};
-use ws_executor::runtime::{Builder, Handle, Metrics};
+use ws_executor::runtime::{Builder, Handle, Metrics, Sysmon};
 
 fn local(metrics: &Metrics) -> usize {
     metrics.processors.iter().map(|row| row.local_queue).sum()
@@ -23,7 +23,11 @@ fn overflows(metrics: &Metrics) -> u64 {
 #[test]
 fn at_the_257th() {
     limited(|| {
-        let runtime = Builder::new().workers(1).sysmon(false).build().unwrap();
+        let runtime = Builder::new()
+            .workers(1)
+            .sysmon(Sysmon::Off)
+            .build()
+            .unwrap();
         let order = Arc::new(Mutex::new(Vec::new()));
         let inner = order.clone();
         let task = runtime.spawn(async move {

@@ -9,11 +9,11 @@ use crate::common;
 use std::sync::{Arc, Mutex};
 
 use common::Gate;
-use ws_executor::runtime::Builder;
+use ws_executor::runtime::{Builder, Sysmon};
 
 common::with_workers! {
     fn with_sysmon_and_without(workers: usize) {
-        for sysmon in [true, false] {
+        for sysmon in [Sysmon::On, Sysmon::Off] {
             let runtime = Builder::new().workers(workers).sysmon(sysmon).build().unwrap();
             let lock = Arc::new(Mutex::new(0));
             let (held, wanted) = (Arc::new(Gate::default()), Arc::new(Gate::default()));

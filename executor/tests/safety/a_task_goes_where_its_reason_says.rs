@@ -19,7 +19,7 @@ use std::{
 
 use common::{Count, limited};
 use ws_executor::{
-    runtime::{Builder, Runtime},
+    runtime::{Builder, Runtime, Sysmon},
     task,
     trace::{EventKind, Level},
 };
@@ -30,7 +30,7 @@ type Log = Arc<Mutex<Vec<&'static str>>>;
 fn one() -> Runtime {
     Builder::new()
         .workers(1)
-        .sysmon(false)
+        .sysmon(Sysmon::Off)
         .recorder(1_600)
         .record(Level::Full)
         .build()

@@ -18,7 +18,10 @@ use std::{
 };
 
 use common::{Count, Gate, OnDrop, inside, is_inside, on_a_worker, runtime};
-use ws_executor::{runtime::Builder, task};
+use ws_executor::{
+    runtime::{Builder, Sysmon},
+    task,
+};
 
 /// What happens to one future.
 #[derive(Default)]
@@ -69,7 +72,7 @@ common::with_workers! {
     /// One task spawns another, and aborts it at once: with one worker it cannot have begun.
     fn before_the_first_poll(workers: usize) {
         // Nor can it if the one worker loses its core, since nobody takes its permit then.
-        let builder = Builder::new().workers(workers).sysmon(workers > 1);
+        let builder = Builder::new().workers(workers).sysmon(if workers > 1 { Sysmon::On } else { Sysmon::Off });
         let runtime = builder.build().unwrap();
         let life = Arc::new(Life::default());
         let watched = watched(&life);

@@ -22,7 +22,7 @@ use std::{
 use common::{Count, Gate, limited, listen_to_panics};
 use ws_executor::{
     block_in_place,
-    runtime::{Builder, Handle, Runtime},
+    runtime::{Builder, Handle, Runtime, Sysmon},
     spawn_pinned, task, time,
 };
 
@@ -30,7 +30,7 @@ use ws_executor::{
 fn runtime(workers: usize) -> Runtime {
     Builder::new()
         .workers(workers)
-        .sysmon(false)
+        .sysmon(Sysmon::Off)
         .build()
         .unwrap()
 }

@@ -18,7 +18,7 @@ use std::{
 
 use common::{Count, Gate, block_on_elsewhere};
 use ws_executor::{
-    runtime::{Builder, Handle, Runtime},
+    runtime::{Builder, Handle, Runtime, Sysmon},
     time::Instant,
 };
 
@@ -124,7 +124,7 @@ common::with_workers! {
             let hook = parked.clone();
             let runtime = Builder::new()
                 .workers(workers)
-                .sysmon(false)
+                .sysmon(Sysmon::Off)
                 .on_thread_park(move || hook.add())
                 .build()
                 .unwrap();

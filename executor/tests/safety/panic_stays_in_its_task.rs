@@ -21,7 +21,7 @@ use std::{
 
 use common::{Count, OnDrop, listen_to_log, listen_to_panics, logged, panics_of};
 use ws_executor::{
-    runtime::{Builder, Runtime},
+    runtime::{Builder, Clock, Runtime, Sysmon, UnhandledPanic},
     task,
 };
 
@@ -46,7 +46,7 @@ fn counting(workers: usize) -> (Runtime, Arc<AtomicUsize>) {
     // core, and then another thread is started rightly.
     let builder = Builder::new()
         .workers(workers)
-        .sysmon(false)
+        .sysmon(Sysmon::Off)
         .on_thread_start(move || {
             // Not in a test's own `block_on`.
             hook.fetch_add(usize::from(common::on_a_worker()), SeqCst);
@@ -404,12 +404,12 @@ common::with_workers! {
         assert_eq!(caught.unwrap_err().downcast_ref(), Some(&"expected: root of run"));
     }
 
-    /// `Builder::panic_stops_runtime`: every other task is cancelled, also one that waits for ever,
-    /// and nothing can be spawned any more.
+    /// `UnhandledPanic::ShutdownRuntime`: every other task is cancelled, also one that waits for
+    /// ever, and nothing can be spawned any more.
     fn stops_the_runtime_if_asked_for(workers: usize) {
         listen_to_panics();
         for inside in [false, true] {
-            let builder = Builder::new().workers(workers).panic_stops_runtime(true);
+            let builder = Builder::new().workers(workers).unhandled_panic(UnhandledPanic::ShutdownRuntime);
             let runtime = builder.build().unwrap();
             let scenario = |spawned: &dyn Fn(bool) -> task::JoinHandle<()>| {
                 let (waits, panics) = (spawned(false), spawned(true));
@@ -437,7 +437,7 @@ common::with_workers! {
     /// The same under `run`, whose root is a task like any other.
     fn stops_run_if_asked_for(workers: usize) {
         listen_to_panics();
-        let runtime = Builder::new().workers(workers).panic_stops_runtime(true).build().unwrap();
+        let runtime = Builder::new().workers(workers).unhandled_panic(UnhandledPanic::ShutdownRuntime).build().unwrap();
         let caught = catch_unwind(AssertUnwindSafe(|| {
             runtime.run(async {
                 ws_executor::spawn(async { panic!("expected: stops run") });
@@ -452,10 +452,16 @@ common::with_workers! {
     /// the panic comes from another thread or from its own.
     fn stops_run_local_if_asked_for(workers: usize) {
         listen_to_panics();
-        for (joins, paused) in [(false, false), (true, false), (false, true), (true, true)] {
-            let builder = Builder::new().workers(workers).panic_stops_runtime(true);
-            // Virtual time has one worker.
-            let runtime = builder.paused(paused && workers == 1).build().unwrap();
+        // Virtual time has one worker.
+        let clocks: &[_] = if workers == 1 {
+            &[Clock::System, Clock::Paused]
+        } else {
+            &[Clock::System]
+        };
+        let ways = clocks.iter().flat_map(|clock| [(false, *clock), (true, *clock)]);
+        for (joins, clock) in ways {
+            let builder = Builder::new().workers(workers).unhandled_panic(UnhandledPanic::ShutdownRuntime);
+            let runtime = builder.clock(clock).build().unwrap();
             let caught = catch_unwind(AssertUnwindSafe(|| {
                 runtime.run_local(async {
                     let task = ws_executor::spawn(async { panic!("expected: stops run_local") });
@@ -467,7 +473,7 @@ common::with_workers! {
             }));
             assert_stopped(&*caught.unwrap_err());
         }
-        let runtime = Builder::new().workers(workers).panic_stops_runtime(true).build().unwrap();
+        let runtime = Builder::new().workers(workers).unhandled_panic(UnhandledPanic::ShutdownRuntime).build().unwrap();
         assert_eq!(runtime.run_local(async { ws_executor::spawn(async { 3 }).await.unwrap() }), 3);
     }
 }

@@ -29,7 +29,7 @@ use std::{
 use common::{Count, Gate, OnDrop, Random, limited, listen_to_panics, scaled};
 use futures::channel::oneshot;
 use ws_executor::{
-    runtime::{Builder, Handle, Runtime},
+    runtime::{Builder, Handle, Runtime, Sysmon},
     task,
 };
 
@@ -104,14 +104,14 @@ impl<F> Drop for Watched<F> {
 }
 
 /// Blocks this thread until a task that was spawned before lets it go.
-fn block(random: &mut Random, tally: &Arc<Tally>, sysmon: bool) {
+fn block(random: &mut Random, tally: &Arc<Tally>, sysmon: Sysmon) {
     let gate = Arc::new(Gate::default());
     let opens = gate.clone();
     drop(ws_executor::spawn(Watched::new(tally, async move {
         opens.open();
     })));
     // Without the monitor nobody comes by if it is not announced.
-    if !sysmon || random.below(4) > 0 {
+    if sysmon == Sysmon::Off || random.below(4) > 0 {
         tally.end();
         ws_executor::block_in_place(|| gate.pass());
     } else {
@@ -128,7 +128,7 @@ fn spin(random: &mut Random) {
 type Boxed = Pin<Box<dyn Future<Output = u64> + Send>>;
 
 /// What it returns is how many of its own kind have come to their end below it, itself included.
-fn program(seed: u64, depth: u32, tally: Arc<Tally>, sysmon: bool) -> Boxed {
+fn program(seed: u64, depth: u32, tally: Arc<Tally>, sysmon: Sysmon) -> Boxed {
     let own = tally.clone();
     let future = async move {
         let mut random = Random::new(seed);
@@ -230,7 +230,7 @@ fn all_permits_run(runtime: &Runtime, tally: &Arc<Tally>, workers: usize) {
     }
 }
 
-fn rounds(workers: usize, sysmon: bool, from: u64) {
+fn rounds(workers: usize, sysmon: Sysmon, from: u64) {
     listen_to_panics();
     // Together they are more than a thousand.
     const EACH: usize = 200;
@@ -247,7 +247,7 @@ fn rounds(workers: usize, sysmon: bool, from: u64) {
             // A round that fails says which.
             let failed = OnDrop(|| {
                 if std::thread::panicking() {
-                    eprintln!("round {seed}, {workers} workers, sysmon {sysmon}");
+                    eprintln!("round {seed}, {workers} workers, sysmon {sysmon:?}");
                 }
             });
             let own: Vec<_> = (0..4)
@@ -273,7 +273,7 @@ fn rounds(workers: usize, sysmon: bool, from: u64) {
         assert_eq!(tally.running.load(SeqCst), 0);
         let most = tally.most.load(SeqCst);
         assert!(most >= workers, "{most}");
-        if !sysmon {
+        if sysmon == Sysmon::Off {
             assert_eq!(most, workers, "S3: polls at once");
         }
         drop(runtime);
@@ -287,10 +287,10 @@ macro_rules! rounds {
 }
 
 rounds! {
-    with_1: 1, true, 0;
-    with_2: 2, true, 1000;
-    with_8: 8, true, 2000;
-    with_1_and_no_sysmon: 1, false, 3000;
-    with_2_and_no_sysmon: 2, false, 4000;
-    with_8_and_no_sysmon: 8, false, 5000;
+    with_1: 1, Sysmon::On, 0;
+    with_2: 2, Sysmon::On, 1000;
+    with_8: 8, Sysmon::On, 2000;
+    with_1_and_no_sysmon: 1, Sysmon::Off, 3000;
+    with_2_and_no_sysmon: 2, Sysmon::Off, 4000;
+    with_8_and_no_sysmon: 8, Sysmon::Off, 5000;
 }

@@ -11,7 +11,7 @@
 //! descendant of what is below it there.
 //!
 //! It fails when a join that unwinds does not wait for a branch that is out, or forgets one that
-//! nobody has begun (`Abandon` in `fork_join.rs`); when the panic of a stolen branch, or of a
+//! nobody has begun (`Abandon` in `fork_join/steps.rs`); when the panic of a stolen branch, or of a
 //! scope's, is lost; when `spawn` in `fork_join/scope.rs` loses what it cannot push; when `is_open`
 //! in `branch/count_latch.rs` is true too early; when `help` in `fork_join/owner.rs` takes any
 //! branch; when `run_pinned_above` in `block_on/nested.rs` does not look whether it is above a

@@ -21,7 +21,7 @@ use std::{
 use common::{Count, Gate, OnDrop, limited, listen_to_log, logged, on_a_worker, runtime};
 use futures::channel::oneshot;
 use ws_executor::{
-    runtime::{Builder, Runtime},
+    runtime::{Builder, Runtime, Sysmon},
     task::{self, JoinHandle},
 };
 
@@ -248,7 +248,7 @@ common::with_workers! {
     fn a_drop_inside_another_runtime_waits_and_holds_up_nobody(workers: usize) {
         for how in 0..5 {
             let runtime = runtime(workers);
-            let other = Builder::new().workers(1).sysmon(false).build().unwrap();
+            let other = Builder::new().workers(1).sysmon(Sysmon::Off).build().unwrap();
             let (gate, ended) = (Arc::new(Gate::default()), Arc::new(Count::new()));
             let (opened, counted) = (gate.clone(), ended.clone());
             drop(runtime.spawn_blocking(move || {

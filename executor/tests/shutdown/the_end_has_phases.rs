@@ -23,7 +23,7 @@ use std::{
 
 use common::{Count, GRACE, Gate, OnDrop, block_on_elsewhere, on_a_worker, runtime};
 use ws_executor::{
-    runtime::{Builder, Handle, Runtime},
+    runtime::{Builder, Handle, Runtime, UnhandledPanic},
     time,
 };
 
@@ -277,7 +277,7 @@ common::with_workers! {
             static LAST: RefCell<Option<Last>> = const { RefCell::new(None) };
         }
         for _ in 0..3 {
-            let builder = Builder::new().workers(workers).panic_stops_runtime(true);
+            let builder = Builder::new().workers(workers).unhandled_panic(UnhandledPanic::ShutdownRuntime);
             let runtime = builder.shutdown_grace(GRACE).build().unwrap();
             drop(runtime.spawn(std::future::pending::<()>()));
             let (dropped, told) = (Arc::new(Count::new()), Arc::new(Gate::default()));

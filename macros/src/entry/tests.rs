@@ -155,11 +155,15 @@ fn a_paused_test_has_no_workers_but_may_have_a_seed() {
     for (args, builder) in [
         (
             "paused",
-            quote!(::ws::__private::test_builder().paused(true)),
+            quote!(::ws::__private::test_builder().clock(::ws::__private::Clock::Paused)),
         ),
         (
             "workers = 1, paused, seed = 7",
-            quote!(::ws::__private::test_builder().paused(true).seed(7u64)),
+            quote!(
+                ::ws::__private::test_builder()
+                    .clock(::ws::__private::Clock::Paused)
+                    .seed(7u64)
+            ),
         ),
     ] {
         let expected = quote! {

@@ -20,7 +20,10 @@ use crate::net_support::Limit;
 fn a_socket_that_is_ready_comes_before_a_timer() {
     let _limit = Limit::new(1);
     for seed in 0..20 {
-        let runtime = ws::runtime::Builder::new().paused(true).seed(seed).build();
+        let runtime = ws::runtime::Builder::new()
+            .clock(ws::runtime::Clock::Paused)
+            .seed(seed)
+            .build();
         let answer = runtime.unwrap().run(async {
             let start = Instant::now();
             let (mut one, mut other) = UnixStream::pair()?;
@@ -57,7 +60,9 @@ fn a_socket_that_is_ready_at_the_last_moment_comes_before_a_timer() {
             far.write_all(b"7").unwrap();
         }
     };
-    let builder = ws::runtime::Builder::new().paused(true).seed(0);
+    let builder = ws::runtime::Builder::new()
+        .clock(ws::runtime::Clock::Paused)
+        .seed(0);
     let runtime = builder.on_thread_park(writes).build().unwrap();
     let answer = runtime.run(async move {
         let start = Instant::now();

@@ -13,7 +13,7 @@ use std::{
 use futures::StreamExt;
 use ws::{
     net::{TcpListener, TcpSocket, TcpStream, UdpSocket},
-    runtime::Builder,
+    runtime::{Builder, Sysmon},
     task::{JoinHandle, JoinSet},
 };
 
@@ -31,7 +31,11 @@ where
     F: Future<Output = ()>,
 {
     let _limit = Limit::new(1);
-    let runtime = Builder::new().workers(1).sysmon(false).build().unwrap();
+    let runtime = Builder::new()
+        .workers(1)
+        .sysmon(Sysmon::Off)
+        .build()
+        .unwrap();
     runtime.block_on(async {
         let mut many = Box::pin(prepare().await);
         // In a poll of its own, with a whole budget.

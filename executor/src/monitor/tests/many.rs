@@ -6,14 +6,14 @@
 use super::{super::*, thread};
 use crate::{
     policy::constants::{PACE_BUSY, SLICE_NS},
-    runtime::{Builder, Runtime},
+    runtime::{Builder, Runtime, Sysmon},
     sched::{shutdown::tests::end, worker::Worker},
     timer::Clock,
 };
 
 /// So many workers that are in a poll and compute, as one look after a slice sees them.
 fn in_long_polls(workers: usize) -> (Runtime, Vec<Worker>, Monitor) {
-    let builder = Builder::new().workers(workers).sysmon(false);
+    let builder = Builder::new().workers(workers).sysmon(Sysmon::Off);
     let builder = builder.stall_threshold(None);
     let runtime = builder.build_with(Clock::stopped()).unwrap();
     let threads: Vec<_> = (0..workers).map(|_| thread(&runtime)).collect();

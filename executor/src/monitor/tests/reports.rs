@@ -28,7 +28,7 @@ impl Reported {
     fn with_threshold(threshold: Duration) -> Self {
         let reports = std::sync::Arc::new(Mutex::new(Vec::new()));
         let hook = reports.clone();
-        let builder = Builder::new().workers(2).sysmon(false);
+        let builder = Builder::new().workers(2).sysmon(Sysmon::Off);
         let builder = builder.stall_threshold(threshold);
         let builder = builder.on_stall(move |report| hook.lock().unwrap().push(report.clone()));
         let runtime = builder.build_with(Clock::stopped()).unwrap();
@@ -309,7 +309,7 @@ fn a_poll_that_comes_to_forks_is_not_reported() {
 #[test]
 fn a_long_poll_is_asked_to_come_by_if_its_stalls_are_reported() {
     let is_asked = |threshold: Option<Duration>| {
-        let builder = Builder::new().workers(2).sysmon(false);
+        let builder = Builder::new().workers(2).sysmon(Sysmon::Off);
         let builder = builder.stall_threshold(threshold);
         let mut watched = Watched::new(builder.build_with(Clock::stopped()).unwrap(), 2);
         joins(&watched);

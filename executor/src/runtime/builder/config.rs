@@ -1,6 +1,6 @@
 //! From the knobs to what a runtime goes by: ranges, defaults and what the environment says.
 
-use super::{super::environment, BuildError, Builder};
+use super::{super::environment, BuildError, Builder, Priorities, Sysmon, UnhandledPanic};
 use crate::{
     given::ABOVE,
     recorder::{Level, recorder_bytes},
@@ -25,9 +25,10 @@ const RECORDER_MAX: usize = 1 << 30;
 
 impl Builder {
     pub(super) fn into_config(self) -> Result<Config, BuildError> {
+        let is_paused = self.is_paused();
         let workers = match self.workers {
-            Some(1) | None if self.paused => 1,
-            Some(workers) if self.paused => {
+            Some(1) | None if is_paused => 1,
+            Some(workers) if is_paused => {
                 return Err(BuildError::knob(
                     "workers",
                     format!(
@@ -40,7 +41,7 @@ impl Builder {
             None => environment::workers()?,
         };
         let seed = match self.seed {
-            None if self.paused => environment::seed()?,
+            None if is_paused => environment::seed()?,
             seed => seed,
         };
         let max_threads = self.max_threads.unwrap_or(2 * workers + BLOCKING);
@@ -86,12 +87,12 @@ impl Builder {
             stack_size: self.stack_size,
             keep_alive: self.keep_alive,
             shutdown_grace: self.shutdown_grace,
-            panic_stops_runtime: self.panic_stops_runtime,
-            strict_priorities: self.strict_priorities,
+            panic_stops_runtime: self.unhandled_panic == UnhandledPanic::ShutdownRuntime,
+            strict_priorities: self.priorities == Priorities::Strict,
             seed: seed.unwrap_or_else(random_seed),
-            paused: self.paused.then_some(self.deadlock_after),
+            paused: is_paused.then_some(self.deadlock_after),
             in_order: self.in_order,
-            sysmon: self.sysmon && !self.paused,
+            sysmon: self.sysmon == Sysmon::On && !is_paused,
             stall: self.stall,
             lost: self.lost,
             reports: self.reports,

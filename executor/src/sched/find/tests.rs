@@ -53,7 +53,7 @@ use crate::{
     policy::constants::{GLOBAL_TICK, NETPOLL_PERIOD, RESCUE_AFTER, TIMER_TICK},
     queue::CAPACITY,
     recorder::{EventKind, Level},
-    runtime::{Builder, Handle, Runtime},
+    runtime::{Builder, Handle, Runtime, Sysmon},
     sched::{
         shutdown::tests::{end, take_started},
         sim_threads::SimThreads,
@@ -80,7 +80,7 @@ mod order;
 pub(crate) fn runtime() -> Runtime {
     Builder::new()
         .workers(2)
-        .sysmon(false)
+        .sysmon(Sysmon::Off)
         .stall_threshold(None)
         .build_with(Clock::stopped())
         .unwrap()
@@ -564,7 +564,10 @@ fn another_is_woken_in_the_middle_of_a_batch() {
 
 #[test]
 fn a_permit_is_revoked_before_a_task_is_drawn() {
-    let runtime = Builder::new().paused(true).build().unwrap();
+    let runtime = Builder::new()
+        .clock(crate::runtime::Clock::Paused)
+        .build()
+        .unwrap();
     let worker = thread(&runtime);
     let mut events = Events::new(&runtime);
     let revoked = Revoked::from(&worker, 0);

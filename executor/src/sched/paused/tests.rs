@@ -20,7 +20,7 @@ use crate::{
     context,
     permit::sleep::{Look, Sleeper},
     queue::CAPACITY,
-    runtime::{Builder, Runtime},
+    runtime::{Builder, Clock, Runtime},
     sched::{
         Root,
         find::tests::thread,
@@ -32,7 +32,7 @@ use crate::{
 };
 
 fn runtime_with(deadlock_after: Duration) -> Runtime {
-    let builder = Builder::new().paused(true).seed(1);
+    let builder = Builder::new().clock(Clock::Paused).seed(1);
     builder.deadlock_after(deadlock_after).build().unwrap()
 }
 

@@ -13,7 +13,7 @@ use crate::{
     },
     policy::constants::{GLOBAL_TICK, OWN_MAX, TURN_TICKS},
     queue::local_queue,
-    runtime::{Builder, Runtime},
+    runtime::{Builder, Priorities, Runtime, Sysmon},
     sched::{
         Shared,
         find::tests::thread,
@@ -28,7 +28,11 @@ use crate::{
 /// It goes to the queue that all share with the rest: who is busy takes nothing low from another P.
 #[test]
 fn a_revocation_takes_what_is_ordered() {
-    let runtime = Builder::new().workers(1).sysmon(false).build().unwrap();
+    let runtime = Builder::new()
+        .workers(1)
+        .sysmon(Sysmon::Off)
+        .build()
+        .unwrap();
     let (filled, over) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
     let (told, held) = (filled.clone(), over.clone());
     let stuck = runtime.spawn(async move {
@@ -51,16 +55,16 @@ fn a_revocation_takes_what_is_ordered() {
 }
 
 /// So many threads, which have all permits: nobody is woken for what is queued.
-fn threads(workers: usize, strict: bool) -> (Runtime, Vec<Worker>) {
-    let builder = Builder::new().workers(workers).sysmon(false).seed(1);
-    let builder = builder.stall_threshold(None).strict_priorities(strict);
+fn threads(workers: usize, priorities: Priorities) -> (Runtime, Vec<Worker>) {
+    let builder = Builder::new().workers(workers).sysmon(Sysmon::Off).seed(1);
+    let builder = builder.stall_threshold(None).priorities(priorities);
     let runtime = builder.build_with(Clock::stopped()).unwrap();
     let workers = (0..workers).map(|_| thread(&runtime)).collect();
     (runtime, workers)
 }
 
-fn alone(strict: bool) -> (Runtime, Worker) {
-    let (runtime, mut workers) = threads(1, strict);
+fn alone(priorities: Priorities) -> (Runtime, Worker) {
+    let (runtime, mut workers) = threads(1, priorities);
     (runtime, workers.pop().expect("it is one"))
 }
 
@@ -117,7 +121,7 @@ fn without_looks(worker: &Worker) {
 
 #[test]
 fn the_default_ones_are_between_those_above_and_those_below() {
-    let (runtime, worker) = alone(false);
+    let (runtime, worker) = alone(Priorities::Fair);
     spawn(&worker, &[-1, 0, 2, i64::MIN, 1, 0]);
     assert_eq!([(); 6].map(|()| runs(&worker)), [2, 1, 0, 0, -1, i64::MIN]);
     end(runtime, [worker]);
@@ -125,7 +129,7 @@ fn the_default_ones_are_between_those_above_and_those_below() {
 
 #[test]
 fn its_own_come_before_what_is_shared_unless_that_is_above() {
-    let (runtime, worker) = alone(false);
+    let (runtime, worker) = alone(Priorities::Fair);
     spawn(&worker, &[5, -5]);
     share(&runtime, &[4]);
     assert_eq!(runs(&worker), 5);
@@ -140,7 +144,7 @@ fn its_own_come_before_what_is_shared_unless_that_is_above() {
 
 #[test]
 fn after_sixty_of_its_own_what_is_shared_has_its_turn() {
-    let (runtime, worker) = alone(false);
+    let (runtime, worker) = alone(Priorities::Fair);
     without_turns(&worker);
     spawn(&worker, &[9; 2 * OWN_MAX as usize + 1]);
     for _ in 0..2 {
@@ -154,7 +158,7 @@ fn after_sixty_of_its_own_what_is_shared_has_its_turn() {
 
 #[test]
 fn who_takes_of_what_is_shared_takes_its_share() {
-    let (runtime, workers) = threads(2, false);
+    let (runtime, workers) = threads(2, Priorities::Fair);
     share(&runtime, &[1; 10]);
     let task = workers[0].take_shared(ANY).expect("ten are there");
     assert_eq!(ends(task), 1);
@@ -165,7 +169,7 @@ fn who_takes_of_what_is_shared_takes_its_share() {
 
 #[test]
 fn a_thief_takes_from_who_has_the_highest() {
-    let (runtime, workers) = threads(4, false);
+    let (runtime, workers) = threads(4, Priorities::Fair);
     let thief = &workers[0];
     let levels: [&[i64]; 3] = [&[3, 3], &[7, 7, 2, 7, 2], &[5]];
     // In another order each time.
@@ -191,7 +195,7 @@ fn a_thief_takes_from_who_has_the_highest() {
 #[test]
 fn who_is_busy_takes_what_is_above_all_that_is_at_hand() {
     let first = |own: &[i64], shared: &[i64], theirs: i64| {
-        let (runtime, workers) = threads(2, false);
+        let (runtime, workers) = threads(2, Priorities::Fair);
         spawn(&workers[0], own);
         share(&runtime, shared);
         spawn(&workers[1], &[theirs]);
@@ -210,7 +214,7 @@ fn who_is_busy_takes_what_is_above_all_that_is_at_hand() {
 
 #[test]
 fn the_next_look_at_others_is_some_ticks_later() {
-    let (runtime, workers) = threads(2, false);
+    let (runtime, workers) = threads(2, Priorities::Fair);
     let [worker, other] = &workers[..] else {
         panic!("there are two");
     };
@@ -230,7 +234,7 @@ fn the_next_look_at_others_is_some_ticks_later() {
 #[test]
 fn who_has_nothing_steals_what_is_above_the_shared_ones() {
     let first = |own: &[i64]| {
-        let (runtime, workers) = threads(2, false);
+        let (runtime, workers) = threads(2, Priorities::Fair);
         without_looks(&workers[0]);
         spawn(&workers[0], own);
         share(&runtime, &[5]);
@@ -246,8 +250,8 @@ fn who_has_nothing_steals_what_is_above_the_shared_ones() {
 
 #[test]
 fn the_global_queue_waits_for_those_above_where_order_is_strict() {
-    let first = |strict, own: i64| {
-        let (runtime, worker) = alone(strict);
+    let first = |priorities, own: i64| {
+        let (runtime, worker) = alone(priorities);
         spawn(&worker, &[own]);
         share(&runtime, &[0]);
         worker
@@ -259,14 +263,14 @@ fn the_global_queue_waits_for_those_above_where_order_is_strict() {
         end(runtime, [worker]);
         first
     };
-    assert_eq!(first(true, 1), 1);
-    assert_eq!(first(true, -1), 0);
-    assert_eq!(first(false, 1), 0);
+    assert_eq!(first(Priorities::Strict, 1), 1);
+    assert_eq!(first(Priorities::Strict, -1), 0);
+    assert_eq!(first(Priorities::Fair, 1), 0);
 }
 
 #[test]
 fn a_turn_is_due_some_ticks_after_somebody_began_to_wait() {
-    let (runtime, worker) = alone(false);
+    let (runtime, worker) = alone(Priorities::Fair);
     let is_due = |ticks: &[u64]| -> Vec<bool> {
         let due = ticks.iter().map(|&tick| worker.turn_is_due(Tick(tick)));
         due.collect()
@@ -288,8 +292,8 @@ fn a_turn_is_due_some_ticks_after_somebody_began_to_wait() {
 
 #[test]
 fn a_turn_is_for_the_lowest_unless_order_is_strict() {
-    for (strict, first) in [(false, -1), (true, 1)] {
-        let (runtime, worker) = alone(strict);
+    for (priorities, first) in [(Priorities::Fair, -1), (Priorities::Strict, 1)] {
+        let (runtime, worker) = alone(priorities);
         spawn(&worker, &[1, -1]);
         worker.p.priority_queues.next_turn.set(1);
         assert_eq!(runs(&worker), first);
@@ -314,7 +318,7 @@ fn turn(worker: &Worker) -> Option<Whose> {
 #[test]
 fn four_have_a_turn_each() {
     use Whose::{Of, Plain};
-    let (runtime, worker) = alone(false);
+    let (runtime, worker) = alone(Priorities::Fair);
     spawn(&worker, &[5, -5, 0]);
     share(&runtime, &[9, -3, -9]);
     let turns = |count| -> Vec<_> { (0..count).filter_map(|_| turn(&worker)).collect() };
@@ -336,7 +340,7 @@ fn four_have_a_turn_each() {
 
 #[test]
 fn where_nothing_is_plain_the_turn_goes_on() {
-    let (runtime, worker) = alone(false);
+    let (runtime, worker) = alone(Priorities::Fair);
     spawn(&worker, &[5]);
     share(&runtime, &[9]);
     worker.p.priority_queues.turn.set(1);
@@ -348,7 +352,7 @@ fn where_nothing_is_plain_the_turn_goes_on() {
 
 #[test]
 fn a_queue_that_runs_over_is_counted() {
-    let (runtime, worker) = alone(false);
+    let (runtime, worker) = alone(Priorities::Fair);
     let (shared, counters) = (worker.shared(), &worker.own_peer().counters);
     while shared.queues.ordered.is_empty() {
         assert_eq!(counters.overflows.get(), 0);
@@ -361,7 +365,7 @@ fn a_queue_that_runs_over_is_counted() {
 
 #[test]
 fn what_is_handed_in_or_left_behind_is_for_all() {
-    let (runtime, worker) = alone(false);
+    let (runtime, worker) = alone(Priorities::Fair);
     spawn(&worker, &[1, -1]);
     let shared = worker.shared().clone();
     worker.flush();
@@ -377,7 +381,7 @@ fn what_is_handed_in_or_left_behind_is_for_all() {
 
 #[test]
 fn who_clears_away_takes_what_another_has() {
-    let (runtime, workers) = threads(2, false);
+    let (runtime, workers) = threads(2, Priorities::Fair);
     spawn(&workers[1], &[-2, 4, 1, 3]);
     let task = workers[0]
         .steal_ordered_from(workers[1].own_peer())
@@ -392,7 +396,7 @@ fn who_clears_away_takes_what_another_has() {
 
 #[test]
 fn a_poll_finds_the_priority_of_its_task() {
-    let (runtime, worker) = alone(false);
+    let (runtime, worker) = alone(Priorities::Fair);
     let seen = Arc::new(Mutex::new(Vec::new()));
     context::with_worker_frame(&worker, || {
         for priority in [7, 0, -1] {

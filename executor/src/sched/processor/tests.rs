@@ -5,7 +5,7 @@ use crate::{
     context, join,
     permit::{env::Env, sleep::Sleeper},
     queue::local_queue,
-    runtime::{Builder, Runtime},
+    runtime::{Builder, Runtime, Sysmon},
     sched::{
         Shared,
         find::tests::{runtime, thread},
@@ -107,7 +107,7 @@ fn after_a_revocation_the_next_fork_comes_by() {
 /// for long.
 #[test]
 fn the_last_look_finds_what_was_left_alone() {
-    let builder = Builder::new().workers(3).sysmon(false);
+    let builder = Builder::new().workers(3).sysmon(Sysmon::Off);
     let builder = builder.stall_threshold(None);
     let runtime = builder.build_with(Clock::stopped()).unwrap();
     let (searcher, poller) = (thread(&runtime), thread(&runtime));

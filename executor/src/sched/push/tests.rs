@@ -16,7 +16,7 @@ use crate::{
     },
     policy::constants::{CALL_MOVES_MAX, WAKE_USEFUL_AFTER},
     queue::{CAPACITY, OrderedStealer},
-    runtime::{Builder, Runtime},
+    runtime::{Builder, Runtime, Sysmon},
     sched::{
         find::tests::{runtime, thread},
         shutdown::tests::{alone, end, next, take_started},
@@ -203,7 +203,7 @@ fn bind(worker: &Worker) {
 fn builder() -> Builder {
     Builder::new()
         .workers(1)
-        .sysmon(false)
+        .sysmon(Sysmon::Off)
         .stall_threshold(None)
 }
 
@@ -226,7 +226,7 @@ fn a_bound_thread_passes_calls_on_while_another_can_be_had() {
 #[test]
 fn under_the_simulator_no_call_is_passed_on_but_in_virtual_time() {
     let stepped = builder().build_with(Clock::stopped());
-    let paused = builder().paused(true).build();
+    let paused = builder().clock(crate::runtime::Clock::Paused).build();
     for (runtime, passes) in [(stepped, false), (paused, true)] {
         let runtime = runtime.unwrap();
         let worker = thread(&runtime);

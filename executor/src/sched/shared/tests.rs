@@ -16,7 +16,7 @@ use super::*;
 use crate::{
     cell::Id,
     context,
-    runtime::{Builder, ProcessorMetrics, Runtime},
+    runtime::{Builder, ProcessorMetrics, Runtime, Sysmon},
     sched::{Root, Worker, find::tests::thread as sits_down, worker::Step},
     spawn,
     timer::TimerShard,
@@ -24,7 +24,7 @@ use crate::{
 
 /// A thread with the only permit, so that nobody is started for what comes.
 fn alone() -> (Runtime, Worker) {
-    let builder = Builder::new().workers(1).max_threads(2).sysmon(false);
+    let builder = Builder::new().workers(1).max_threads(2).sysmon(Sysmon::Off);
     let builder = builder.stall_threshold(None);
     let runtime = builder.build_with(Clock::stopped()).unwrap();
     let worker = sits_down(&runtime);

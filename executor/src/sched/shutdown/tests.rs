@@ -24,7 +24,7 @@ use super::*;
 use crate::{
     cell::TaskRef,
     context, given, log,
-    runtime::{Builder, Runtime, end_and_wait},
+    runtime::{Builder, Runtime, Sysmon, UnhandledPanic, end_and_wait},
     sched::{
         find::tests::thread,
         sim_threads::SimThreads,
@@ -125,7 +125,7 @@ pub(in crate::sched) fn alone() -> (Runtime, Worker) {
 }
 
 fn alone_in(builder: Builder) -> (Runtime, Worker) {
-    let builder = builder.workers(1).sysmon(false).stall_threshold(None);
+    let builder = builder.workers(1).sysmon(Sysmon::Off).stall_threshold(None);
     let runtime = builder.build_with(Clock::stopped()).unwrap();
     let worker = thread(&runtime);
     (runtime, worker)
@@ -396,7 +396,7 @@ fn where_there_is_no_thread_one_clears_away_in_the_background() {
 fn a_panic_ends_the_runtime_if_that_was_asked_for() {
     for is_counted in [false, true] {
         let ends = |it: &Scene| poll_once(&it.worker, async { panic!("expected: ends it") });
-        let builder = Builder::new().panic_stops_runtime(true);
+        let builder = Builder::new().unhandled_panic(UnhandledPanic::ShutdownRuntime);
         assert_is_cleared(builder, is_counted, ends);
     }
 }

@@ -24,7 +24,7 @@ use crate::{
 /// ```
 /// use ws::trace::Snapshots;
 ///
-/// let snapshots = Snapshots::to("/var/log/orders").keep(20).on_panic(false);
+/// let snapshots = Snapshots::to("/var/log/orders").keep(20).not_on_panic();
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshots {
@@ -62,17 +62,16 @@ impl Snapshots {
         self
     }
 
-    /// Whether one is written when a [stall](crate::runtime::Builder::on_stall) begins: yes, by
-    /// default.
-    pub fn on_stall(mut self, yes: bool) -> Self {
-        self.on_stall = yes;
+    /// Writes none when a [stall](crate::runtime::Builder::on_stall) begins. By default it does.
+    pub fn not_on_stall(mut self) -> Self {
+        self.on_stall = false;
         self
     }
 
-    /// Whether one is written when a task panics: yes, by default. A program that is built with
-    /// `panic = "abort"` ends before that.
-    pub fn on_panic(mut self, yes: bool) -> Self {
-        self.on_panic = yes;
+    /// Writes none when a task panics. By default it does, if the program goes on: one that is
+    /// built with `panic = "abort"` ends before.
+    pub fn not_on_panic(mut self) -> Self {
+        self.on_panic = false;
         self
     }
 

@@ -14,7 +14,7 @@ use crate::{
         sleep::Sleeper,
     },
     queue::local_queue,
-    runtime::{Builder, Runtime},
+    runtime::{Builder, Runtime, Sysmon},
     sched::{
         Root, Shared,
         shutdown::tests::{end, take_started},
@@ -27,7 +27,7 @@ use crate::{
 
 /// Four permits, and threads that are steps of this one.
 fn runtime() -> Runtime {
-    let builder = Builder::new().workers(4).sysmon(false);
+    let builder = Builder::new().workers(4).sysmon(Sysmon::Off);
     let builder = builder.stall_threshold(None);
     builder.build_with(Clock::stopped()).unwrap()
 }

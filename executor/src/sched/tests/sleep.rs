@@ -12,7 +12,7 @@ use crate::{
         phase::ShutdownEnv,
         sleep::{Awake, Look, Sleeper, Slept},
     },
-    runtime::{Builder, Runtime},
+    runtime::{Builder, Runtime, Sysmon},
     sched::{
         find::tests::{runtime, thread as worker},
         shutdown::tests::end,
@@ -176,7 +176,7 @@ fn who_wants_a_permit_knows_whether_it_was_handed_one() {
 #[test]
 fn who_gives_way_waits_for_the_next_permit() {
     const NONE: usize = usize::MAX;
-    let builder = Builder::new().workers(1).sysmon(false);
+    let builder = Builder::new().workers(1).sysmon(Sysmon::Off);
     let builder = builder.stall_threshold(None);
     let runtime = builder.build_with(Clock::stopped()).unwrap();
     let shared = runtime.handle().shared();

@@ -7,7 +7,7 @@ use std::sync::Barrier;
 use super::*;
 use crate::{
     permit::sleep::{Look, Sleeper},
-    runtime::{Builder, Runtime},
+    runtime::{Builder, Runtime, Sysmon},
     sched::{
         find::tests::{runtime, thread},
         shutdown::tests::{end, reported, take_started},
@@ -93,7 +93,7 @@ fn that_none_is_started_at_the_end_is_not_worth_a_word() {
 fn threads_are_numbered_from_one() {
     let builder = Builder::new().workers(2).thread_name("numbered");
     // If the monitor took the permit of the thread that waits at the barrier, a third would come.
-    let runtime = builder.sysmon(false).build().unwrap();
+    let runtime = builder.sysmon(Sysmon::Off).build().unwrap();
     let together = Arc::new(Barrier::new(2));
     let tasks = [(); 2].map(|()| {
         let together = together.clone();

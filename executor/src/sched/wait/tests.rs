@@ -28,7 +28,7 @@ use crate::{
     },
     policy::constants::{SLACK_AFTER, SLACK_TIMERS, TIMER_SLACK},
     recorder::Level,
-    runtime::{Builder, Handle, Runtime},
+    runtime::{Builder, Handle, Runtime, Sysmon},
     sched::{
         Root,
         find::tests::{Events, recorded_netpolls},
@@ -48,7 +48,7 @@ const READY: Slept = Slept {
 
 /// Two permits, and threads that are steps of this one.
 fn runtime() -> Runtime {
-    let builder = Builder::new().workers(2).sysmon(false);
+    let builder = Builder::new().workers(2).sysmon(Sysmon::Off);
     let builder = builder.stall_threshold(None);
     builder.build_with(Clock::stopped()).unwrap()
 }
@@ -148,7 +148,7 @@ fn who_wakes_up_between_its_hooks_has_called_both() {
     let parked = Shares::new(AtomicUsize::new(0));
     let unparked = Shares::new(AtomicUsize::new(0));
     let (cell, parks, unparks) = (own.clone(), parked.clone(), unparked.clone());
-    let builder = Builder::new().workers(2).sysmon(false);
+    let builder = Builder::new().workers(2).sysmon(Sysmon::Off);
     let builder = builder.stall_threshold(None).on_thread_park(move || {
         parks.fetch_add(1, Relaxed);
         let handle = cell.lock().unwrap().take().expect("it parks once");

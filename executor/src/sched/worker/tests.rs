@@ -13,7 +13,7 @@ use crate::{
     block_in_place, context, fork, join,
     permit::{idle::WorkerState, sleep::Look},
     policy::constants::FORK_SLICE,
-    runtime::{Builder, Runtime},
+    runtime::{Builder, Runtime, Sysmon, UnhandledPanic},
     sched::{
         find::tests::{runtime, thread},
         shutdown::tests::end,
@@ -57,7 +57,10 @@ fn queued(runtime: &Runtime) {
 #[test]
 fn a_wait_is_over_at_once_where_the_clock_stands_still() {
     const WAIT: Duration = Duration::from_micros(10);
-    let paused = Builder::new().paused(true).build().unwrap();
+    let paused = Builder::new()
+        .clock(crate::runtime::Clock::Paused)
+        .build()
+        .unwrap();
     for (runtime, wait) in [(runtime(), 10_000), (paused, 0)] {
         let worker = thread(&runtime);
         let clock = worker.shared().time.clock();
@@ -100,8 +103,10 @@ fn a_thread_polls_no_root_any_more_when_that_has_ended() {
 
 #[test]
 fn a_panic_ends_the_runtime_where_that_was_asked_for() {
-    let builder = Builder::new().workers(1).panic_stops_runtime(true);
-    let builder = builder.sysmon(false).stall_threshold(None);
+    let builder = Builder::new()
+        .workers(1)
+        .unhandled_panic(UnhandledPanic::ShutdownRuntime);
+    let builder = builder.sysmon(Sysmon::Off).stall_threshold(None);
     let runtime = builder.build_with(Clock::stopped()).unwrap();
     let worker = thread(&runtime);
     let ends = |panics: bool| {
@@ -292,7 +297,7 @@ fn without_sysmon_nobody_gives_way_at_a_fork() {
 #[test]
 fn who_comes_back_from_a_block_without_a_permit_waits_at_its_next_fork() {
     // With one worker nobody is woken for a branch.
-    let builder = Builder::new().workers(1).sysmon(false);
+    let builder = Builder::new().workers(1).sysmon(Sysmon::Off);
     let runtime = builder.build_with(Clock::stopped()).unwrap();
     let worker = thread(&runtime);
     let idle = &runtime.handle().shared().idle;
@@ -311,7 +316,7 @@ fn who_comes_back_from_a_block_without_a_permit_waits_at_its_next_fork() {
 
 #[test]
 fn who_comes_back_from_a_block_knows_what_time_it_is() {
-    let builder = Builder::new().workers(1).sysmon(false);
+    let builder = Builder::new().workers(1).sysmon(Sysmon::Off);
     let runtime = builder.build_with(Clock::stopped()).unwrap();
     let worker = thread(&runtime);
     assert!(worker.announce_blocking());

@@ -45,7 +45,7 @@ use crate::{
 fn logged() -> Runtime {
     Builder::new()
         .workers(2)
-        .sysmon(false)
+        .sysmon(Sysmon::Off)
         .stall_threshold(None)
         .recorder(16_000)
         .record(Level::Full)

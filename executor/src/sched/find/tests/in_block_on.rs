@@ -93,7 +93,7 @@ fn who_is_in_block_on_leaves_a_permit_to_who_waits_for_timers() {
 
 #[test]
 fn who_is_in_block_on_keeps_its_permit_where_one_is_free() {
-    let builder = Builder::new().workers(3).sysmon(false);
+    let builder = Builder::new().workers(3).sysmon(Sysmon::Off);
     let builder = builder.stall_threshold(None);
     let runtime = builder.build_with(Clock::stopped()).unwrap();
     let (mut worker, other) = in_block_on(&runtime, true);

@@ -17,7 +17,10 @@ const WORKERS: usize = 6;
 
 fn of_two_nodes(seed: u64) -> (Runtime, Vec<Worker>) {
     let nodes = (0..WORKERS).map(|cpu| (cpu % 2) as u8).collect();
-    let builder = Builder::new().workers(WORKERS).seed(seed).sysmon(false);
+    let builder = Builder::new()
+        .workers(WORKERS)
+        .seed(seed)
+        .sysmon(Sysmon::Off);
     let builder = builder.stall_threshold(None).nodes(Nodes::of_cpus(nodes));
     let runtime = builder.build_with(Clock::stopped()).unwrap();
     let workers = (0..WORKERS).map(|_| thread(&runtime)).collect();

@@ -42,7 +42,7 @@ pub(super) fn asks(worker: &Worker, bit: u32) {
 
 /// Alone with the only permit.
 pub(super) fn alone() -> (Runtime, Worker) {
-    let builder = Builder::new().workers(1).sysmon(false);
+    let builder = Builder::new().workers(1).sysmon(Sysmon::Off);
     let builder = builder.stall_threshold(None);
     let runtime = builder.build_with(Clock::stopped()).unwrap();
     let worker = thread(&runtime);
@@ -135,7 +135,7 @@ fn wait(runtime: &Runtime, worker: &Worker, tasks: usize, priority: i64) -> Vec<
 #[test]
 fn a_batch_wakes_for_all_but_the_one_that_is_for_itself() {
     let started = |tasks: usize| {
-        let builder = Builder::new().workers(8).sysmon(false);
+        let builder = Builder::new().workers(8).sysmon(Sysmon::Off);
         let builder = builder.stall_threshold(None);
         let runtime = builder.build_with(Clock::stopped()).unwrap();
         let worker = thread(&runtime);

@@ -81,7 +81,7 @@ fn burst(runtime: &Runtime) {
 /// A thread with one of so many permits.
 fn roomy(workers: usize) -> (Runtime, Worker) {
     let builder = Builder::new().workers(workers).max_threads(BURST);
-    let builder = builder.sysmon(false);
+    let builder = builder.sysmon(Sysmon::Off);
     let builder = builder.stall_threshold(None);
     let runtime = builder.build_with(Clock::stopped()).unwrap();
     let worker = sits_down(&runtime);
@@ -163,7 +163,7 @@ fn a_thread_that_clears_away_where_nothing_is_left_walks_twice() {
 fn after_a_burst_of_blocking_calls_few_are_visited() {
     let keep_alive = Duration::from_millis(1);
     let builder = Builder::new().workers(2).keep_alive(keep_alive);
-    let runtime = builder.sysmon(false).build().unwrap();
+    let runtime = builder.sysmon(Sysmon::Off).build().unwrap();
     let (begun, begins) = mpsc::channel();
     let gate = Shares::new(std::sync::RwLock::new(()));
     let closed = gate.write().unwrap();
