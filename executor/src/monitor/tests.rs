@@ -18,7 +18,7 @@ use std::{
 
 use ws_reactor::{Direction, Interest, Registration, pipe};
 
-use super::{observe::Ask, *};
+use super::{classify::Verdict, observe::Ask, *};
 use crate::{
     context, join,
     permit::{
@@ -120,6 +120,16 @@ impl Watched {
     fn begins(&mut self) -> bool {
         self.peer().progress.ticks.fetch_add(1, Relaxed);
         self.looks_after(Duration::ZERO)
+    }
+
+    /// The monitor looks at the first thread, which then begins so many polls more, and does what a
+    /// verdict says of it.
+    fn acts(&mut self, polls: u64, verdict: Verdict) {
+        let shared = self.runtime.handle().shared();
+        let peer = self.threads[0].own_peer();
+        let view = View::of(shared, peer, shared.time.clock().now_ns());
+        peer.progress.ticks.fetch_add(polls, Relaxed);
+        self.monitor.act(shared, peer, &view, verdict);
     }
 
     /// How long the monitor sleeps now.

@@ -144,7 +144,10 @@ mod tests {
     use super::*;
     use crate::{
         runtime::{Builder, Runtime},
-        sched::{shutdown::tests::reported, state::snapshot_files::Snapshots},
+        sched::{
+            shutdown::tests::reported,
+            state::snapshot_files::{SnapshotFiles, Snapshots},
+        },
         throttle::REPORT_EVERY,
     };
 
@@ -243,6 +246,16 @@ mod tests {
             folder.shared().keep(path, config.keep);
         }
         assert_eq!(folder.names(), ["2", "3", "4", "5", "6", "7", "8", "9"]);
+    }
+
+    #[test]
+    fn none_is_begun_while_another_is_written() {
+        let files = SnapshotFiles::new(Some(Snapshots::to("anywhere")));
+        files.written.lock().writes = true;
+        assert!(files.begin(Why::Stall).is_none());
+        files.written.lock().writes = false;
+        assert!(files.begin(Why::Stall).is_some());
+        assert!(files.written.lock().writes);
     }
 
     #[test]

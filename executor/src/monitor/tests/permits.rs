@@ -24,7 +24,7 @@ use crate::{
     context, join,
     permit::{env::PeerEnv, idle::WorkerState, phase::ShutdownEnv, sleep::Sleeper},
     policy::constants::{FORK_SLICE, LOOK_NS, PACE_BUSY, SHORT_WAIT_NS, SLICE_NS},
-    runtime::{Builder, Runtime},
+    runtime::{Builder, Runtime, Sysmon},
     sched::{
         find::tests::{runtime, thread},
         processor::BRANCH,
@@ -489,6 +489,57 @@ fn beside_a_shared_branch(blocks: bool) -> WorkerState {
 fn a_shared_branch_takes_the_permit_of_who_blocks() {
     assert_eq!(beside_a_shared_branch(true), WorkerState::Stuck);
     assert_eq!(beside_a_shared_branch(false), WorkerState::Running);
+}
+
+/// What the others need is asked for once in a look. A stray that is seen to block changes that.
+#[test]
+fn who_is_looked_at_after_a_stray_that_blocks_gives_its_permit_to_a_branch() {
+    let builder = Builder::new().workers(3).sysmon(Sysmon::Off);
+    let builder = builder.stall_threshold(None);
+    let runtime = builder.build_with(Clock::stopped()).unwrap();
+    let shared = runtime.handle().shared().clone();
+    let threads = [(); 4].map(|()| thread(&runtime));
+    let [first, stray, second] = [0, 1, 2].map(|index| shared.peer(index));
+    let owner = &threads[3];
+    let are_in_a_poll = |polls: bool| {
+        for peer in [first, stray, second] {
+            peer.progress.running.store(u64::from(polls), Relaxed);
+        }
+    };
+    are_in_a_poll(true);
+    let permit = stray.state.revoke().expect("three are free");
+    owner.own_peer().state().run(permit);
+    let mut monitor = Monitor::new(&shared);
+    monitor.look();
+    stray.flags.computes.set(true);
+    let blocks = |index| {
+        let sim_threads = shared.threads.sim_threads.as_ref();
+        let sim_threads = sim_threads.expect("the clock is virtual");
+        sim_threads.set_blocked(index, true);
+    };
+    let mut look_after = |time| {
+        shared.time.clock().advance(time);
+        monitor.look();
+        [first, second].map(|peer| peer.state.load())
+    };
+    context::with_worker_frame(owner, || {
+        owner.branch_deque().ask_as_helper();
+        let looks = || {
+            assert!(shared.peer(3).queues.branch_deque.has_shared());
+            [0, 2].into_iter().for_each(blocks);
+            assert_eq!(
+                look_after(SLICE),
+                [WorkerState::Running; 2],
+                "there is a stray"
+            );
+            blocks(1);
+            let states = [WorkerState::Running, WorkerState::Stuck];
+            assert_eq!(look_after(PACE_BUSY), states);
+        };
+        join(looks, || ());
+    });
+    are_in_a_poll(false);
+    end(runtime, threads);
 }
 
 #[test]

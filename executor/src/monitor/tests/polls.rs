@@ -2,9 +2,63 @@
 //! (J4), how soon it looks again.
 
 use super::*;
+use crate::{cell::Id, monitor::classify::Long};
 
 const SLICE: Duration = Duration::from_nanos(SLICE_NS);
 const MOMENT: Duration = Duration::from_nanos(1);
+
+/// The first of two threads polls a task, which is in no queue.
+fn polling_a_task() -> (Watched, Task) {
+    let watched = Watched::new(runtime(), 2);
+    let task = watched.task();
+    let running = &watched.peer().progress.running;
+    running.store(task.header().address(), Relaxed);
+    (watched, task)
+}
+
+/// What the recording says of long polls that began: whose they are, the number, and how long the
+/// account of the only task says that its longest poll was.
+fn long_polls(watched: &Watched) -> (Vec<(Option<Id>, u64)>, Duration) {
+    let events = watched.shared().recording().events.into_iter();
+    let begun = events.filter(|event| event.kind == EventKind::LongPoll);
+    let begun = begun.map(|event| (event.task, event.number)).collect();
+    let [task] = &watched.runtime.handle().dump()[..] else {
+        panic!("one is alive");
+    };
+    (begun, task.account.longest_poll)
+}
+
+#[test]
+fn a_poll_that_is_seen_to_be_long_is_recorded_with_its_task_and_its_time() {
+    let (mut watched, task) = polling_a_task();
+    let id = task.header().id();
+    watched.begins();
+    let tenth = Duration::from_micros(100);
+    watched.looks_after(25 * tenth);
+    assert_eq!(long_polls(&watched), (vec![(Some(id), 25)], 25 * tenth));
+    watched.looks_after(tenth);
+    assert_eq!(long_polls(&watched), (vec![(Some(id), 25)], 26 * tenth));
+    watched.shared().push_foreign(task);
+    watched.end();
+}
+
+#[test]
+fn the_time_of_a_long_poll_is_not_that_of_a_task_whose_poll_began_after_the_look() {
+    let (mut watched, task) = polling_a_task();
+    for (long, begun) in [
+        (Long::Begins(2_500_000), vec![(None, 25)]),
+        (Long::GoesOn(2_600_000), vec![(None, 25)]),
+    ] {
+        let verdict = Verdict {
+            long: Some(long),
+            ..Verdict::default()
+        };
+        watched.acts(1, verdict);
+        assert_eq!(long_polls(&watched), (begun, Duration::ZERO));
+    }
+    watched.shared().push_foreign(task);
+    watched.end();
+}
 
 #[test]
 fn a_poll_is_told_that_its_slice_is_over() {
@@ -44,6 +98,28 @@ fn the_first_poll_of_a_block_on_has_a_slice_of_its_own() {
             .all_peers()
             .for_each(|peer| peer.attention.store(0, Relaxed));
     }
+    end(runtime, []);
+}
+
+/// It has the same P, which no look has seen empty.
+#[test]
+fn the_first_poll_of_a_block_on_is_not_the_one_that_a_look_saw_before_on_its_p() {
+    let runtime = runtime();
+    let shared = runtime.handle().shared().clone();
+    let mut monitor = monitor(&runtime);
+    for _ in 0..2 {
+        runtime.block_on(async {
+            // Its thread becomes a worker for this.
+            drop(spawn(async {}));
+            shared.time.clock().advance(SLICE);
+            monitor.look();
+        });
+    }
+    let told = |peer: &Peer| peer.attention.load(Relaxed) & attention::SLICE != 0;
+    assert!(
+        !shared.all_peers().any(told),
+        "a poll has a slice of its own"
+    );
     end(runtime, []);
 }
 

@@ -7,6 +7,7 @@ use super::*;
 use crate::{
     cell::Id,
     runtime::{StallKind, StallPhase, StallReport},
+    sched::stall::Stalling,
     throttle::REPORT_EVERY,
 };
 
@@ -443,6 +444,13 @@ fn stalls_that_go_on_take_turns() {
     assert_eq!(said_after(&mut reported, THRESHOLD), both);
     // Now both are due together.
     assert_eq!(said_after(&mut reported, lasted), [(GoesOn, 2 * lasted)]);
+    let turn = reported.watched.shared().time.clock().now_ns() + REPORT_EVERY.as_nanos() as u64;
+    let repeats_at = reported.watched.monitor.reports.repeats_at();
+    assert_eq!(
+        repeats_at,
+        Some(turn),
+        "the monitor may sleep up to its turn"
+    );
     assert_eq!(said_after(&mut reported, REPORT_EVERY - MOMENT), []);
     assert_eq!(said_after(&mut reported, MOMENT), [(GoesOn, 2 * lasted)]);
     second_polls(&reported, false);
@@ -463,6 +471,44 @@ fn there_is_one_report_a_second_which_counts_the_others() {
     assert_eq!(suppressed(THRESHOLD), None);
     assert_eq!(suppressed(REPORT_EVERY - THRESHOLD - MOMENT), None);
     assert_eq!(suppressed(THRESHOLD), Some(2));
+    reported.end();
+}
+
+#[test]
+fn the_end_of_a_stall_counts_those_that_were_not_reported_since_its_begin() {
+    let mut reported = Reported::new();
+    let address = reported.task.header().address();
+    reported.polls_for(THRESHOLD);
+    assert_eq!(reported.begun().expect("it is time").suppressed, 0);
+    let second = &reported.watched.threads[1].own_peer().progress.running;
+    second.store(address, Relaxed);
+    reported.watched.looks_after(Duration::ZERO);
+    reported.watched.looks_after(THRESHOLD);
+    assert!(reported.said().is_none(), "there are too many");
+    reported.watched.begins();
+    assert_eq!(reported.ended(2 * THRESHOLD).suppressed, 1);
+    reported.watched.looks_after(REPORT_EVERY);
+    assert_eq!(reported.begun().expect("it is time").suppressed, 0, "once");
+    let second = &reported.watched.threads[1].own_peer().progress.running;
+    second.store(0, Relaxed);
+    reported.end();
+}
+
+#[test]
+fn no_stall_is_reported_of_a_task_whose_poll_began_after_the_look() {
+    let mut reported = Reported::new();
+    reported.watched.advance(THRESHOLD);
+    for polls in [1, 0] {
+        let stalls = Stalling::begin(0, None, 0);
+        let measured = stalls.measure(THRESHOLD.as_nanos() as u64, None);
+        let verdict = Verdict {
+            stall: Some((StallPhase::Begun, measured)),
+            ..Verdict::default()
+        };
+        reported.watched.begins();
+        reported.watched.acts(polls, verdict);
+        assert_eq!(reported.begun().is_some(), polls == 0);
+    }
     reported.end();
 }
 

@@ -55,7 +55,7 @@ use crate::{
     recorder::{EventKind, Level},
     runtime::{Builder, Handle, Runtime, Sysmon},
     sched::{
-        shutdown::tests::{end, take_started},
+        shutdown::tests::{end, next, take_started},
         sim_threads::SimThreads,
         worker::Scope,
     },
@@ -240,6 +240,30 @@ fn a_permit_is_revoked_in_the_middle_of_a_search() {
     assert_eq!(timed, None, "what it stole runs elsewhere");
     assert_parks(&searcher, &found);
     revoked.give_back(&runtime);
+    end(runtime, [searcher, computer]);
+}
+
+#[test]
+fn a_pinned_task_that_is_woken_in_the_middle_of_a_search_runs_in_the_same_step() {
+    let runtime = runtime();
+    let (searcher, computer) = searcher_and_computer(&runtime);
+    let slot = Shares::new(Mutex::new(None));
+    let keeps = slot.clone();
+    let pinned = poll_fn(move |cx| {
+        *keeps.lock().unwrap() = Some(cx.waker().clone());
+        Poll::<()>::Pending
+    });
+    context::with_worker_frame(&searcher, || drop(spawn_local(pinned)));
+    let polls = || {
+        let task = next(&searcher);
+        context::with_worker_frame(&searcher, || searcher.poll(task));
+    };
+    polls();
+    let waker = slot.lock().unwrap().take().expect("it was polled");
+    let wakes = hook(move || context::as_another_thread(|| waker.wake_by_ref()));
+    before_a_claim(&runtime, &wakes);
+    polls();
+    assert_eq!(searcher.own_peer().counters.searches.get(), 1);
     end(runtime, [searcher, computer]);
 }
 
@@ -436,6 +460,31 @@ fn nothing_is_taken_for_which_there_is_no_room() {
     end(runtime, [searcher, victim]);
 }
 
+/// What the netpoll brought waits behind what was stolen.
+#[test]
+fn another_is_woken_after_a_rescue_steal() {
+    let builder = Builder::new().workers(3).sysmon(Sysmon::Off);
+    let builder = builder.stall_threshold(None);
+    let runtime = builder.build_with(Clock::stopped()).unwrap();
+    let (searcher, victim) = (thread(&runtime), thread(&runtime));
+    let idle = &runtime.handle().shared().idle;
+    let permit = idle.acquire().expect("one is free");
+    context::with_worker_frame(&victim, || (0..2).for_each(|_| drop(spawn(async {}))));
+    // Nobody was woken for these.
+    idle.release(permit, None);
+    let rescue = || {
+        let shared = searcher.env();
+        shared.io.last_look.store(searcher.now(), Relaxed);
+        shared.time.clock().advance(RESCUE_AFTER);
+        searcher.rescue_steal(1);
+        let started = shared.threads.sim_threads.as_ref().map(SimThreads::len);
+        (searcher.p.lrq.len(), started)
+    };
+    assert_eq!(rescue(), (0, Some(0)), "it was not seen before");
+    assert_eq!(rescue(), (1, Some(1)));
+    end(runtime, [searcher, victim]);
+}
+
 #[test]
 fn a_permit_is_revoked_while_the_netpoll_is_looked_at() {
     let runtime = runtime();
@@ -560,6 +609,25 @@ fn another_is_woken_in_the_middle_of_a_batch() {
         assert_eq!(take_started(&runtime), 1, "one permit is free");
         end(runtime, [worker]);
     }
+}
+
+/// Their wakers are no code of a user's, which would end the spin before the batch does.
+#[test]
+fn who_spins_is_not_relied_upon_for_a_batch_of_tasks() {
+    let runtime = runtime();
+    let worker = thread(&runtime);
+    let idle = [(); 2].map(|()| idle_task(&worker, || ()));
+    // Who was woken when they were spawned has nothing to do.
+    take_started(&runtime);
+    idle.into_iter().for_each(|waker| is_due(&worker, waker));
+    assert!(worker.begin_search());
+    let Step::Run(task) = step(&worker) else {
+        panic!("they are due");
+    };
+    let sim_threads = &worker.env().threads.sim_threads;
+    assert_eq!(sim_threads.as_ref().map(SimThreads::len), Some(1));
+    worker.dispose(task);
+    end(runtime, [worker]);
 }
 
 #[test]

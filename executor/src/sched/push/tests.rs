@@ -21,7 +21,7 @@ use crate::{
         find::tests::{runtime, thread},
         shutdown::tests::{alone, end, next, take_started},
     },
-    spawn, spawn_local, task,
+    spawn, spawn_local, spawn_pinned, task,
     timer::Clock,
 };
 
@@ -136,6 +136,39 @@ fn a_pinned_task_is_made_by_its_own_thread() {
     }));
     assert!(made.is_err(), "the other one would run it");
     end(runtime, [worker, other]);
+}
+
+/// How many tasks were spawned on that thread, as users read it.
+fn spawned(runtime: &Runtime, worker: &Worker) -> u64 {
+    runtime.metrics().processors[worker.index()].spawned
+}
+
+#[test]
+fn a_task_for_all_counts_where_it_was_spawned_unless_it_is_refused() {
+    let (runtime, worker) = alone();
+    let spawns = || context::with_worker_frame(&worker, || drop(spawn_pinned(|| async {})));
+    spawns();
+    assert_eq!(spawned(&runtime, &worker), 1);
+    runtime.handle().shared().begin_shutdown();
+    spawns();
+    assert_eq!(spawned(&runtime, &worker), 1, "it was refused");
+    end(runtime, [worker]);
+}
+
+#[test]
+fn a_pinned_task_and_its_carrier_count_as_one_also_if_the_end_refuses_the_task() {
+    for refuses in [false, true] {
+        let (runtime, worker) = alone();
+        context::with_worker_frame(&worker, || drop(spawn_pinned(|| async {})));
+        let carrier = next(&worker);
+        if refuses {
+            runtime.handle().shared().begin_shutdown();
+        }
+        poll(&worker, carrier);
+        assert_eq!(worker.p.pinned.has_live(), !refuses);
+        assert_eq!(spawned(&runtime, &worker), 1, "refuses: {refuses}");
+        end(runtime, [worker]);
+    }
 }
 
 // --- calls ---

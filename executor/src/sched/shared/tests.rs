@@ -16,9 +16,10 @@ use super::*;
 use crate::{
     cell::Id,
     context,
+    permit::sleep::Sleeper,
     runtime::{Builder, ProcessorMetrics, Runtime, Sysmon},
     sched::{Root, Worker, find::tests::thread as sits_down, worker::Step},
-    spawn,
+    spawn, spawn_pinned,
     timer::TimerShard,
 };
 
@@ -203,6 +204,32 @@ fn every_live_task_is_found_by_its_address() {
     assert_eq!(shared.live_tasks(), 5);
     assert!(shared.find_live(0).is_none(), "a P that polls nothing");
     poll(&worker, 5);
+    end(runtime, [worker]);
+}
+
+#[test]
+fn the_metrics_tell_how_many_threads_search() {
+    let (runtime, worker) = alone();
+    let searching = || runtime.metrics().spinning;
+    assert_eq!(searching(), 0);
+    assert!(worker.begin_search());
+    assert_eq!(searching(), 1);
+    worker.found_work();
+    assert_eq!(searching(), 0);
+    end(runtime, [worker]);
+}
+
+/// Its carrier is idle, and has the same id.
+#[test]
+fn a_pinned_task_that_is_queued_is_not_woken_to_be_traced() {
+    let (runtime, worker) = alone();
+    context::with_worker_frame(&worker, || drop(spawn_pinned(pending::<()>)));
+    poll(&worker, 1);
+    assert!(worker.p.has_pinned(), "its first poll is to come");
+    let ask = shared(&runtime).trace_idle();
+    let answered = ask.poll(&Context::from_waker(Waker::noop()));
+    assert!(answered.is_ready(), "nobody is asked");
+    poll(&worker, 1);
     end(runtime, [worker]);
 }
 

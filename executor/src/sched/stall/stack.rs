@@ -145,7 +145,10 @@ impl fmt::Display for StallStack {
 
 #[cfg(all(test, target_os = "linux", target_arch = "x86_64"))]
 mod tests {
+    use std::sync::mpsc;
+
     use super::*;
+    use crate::sched::shutdown::tests::{alone, end, poll_once};
 
     #[test]
     fn a_reason_is_shown_in_place_of_a_stack() {
@@ -160,5 +163,25 @@ mod tests {
             text.starts_with("      no stack: the thread has ended"),
             "{text}"
         );
+    }
+
+    // As if the poll were the innermost function.
+    #[cfg(feature = "stacks")]
+    #[test]
+    fn a_poll_that_has_called_nothing_is_shown_itself() {
+        let (runtime, worker) = alone();
+        let outermost = 0_u8;
+        let up_to = std::ptr::from_ref(&outermost).addr();
+        let (tell, told) = mpsc::channel();
+        poll_once(&worker, async move {
+            tell.send(ws_stack::here(up_to)).unwrap();
+        });
+        let captured = told.recv().unwrap().expect("it is known here");
+        let frames = captured.resolve().frames();
+        let polls = |frame: &Frame| Origin::of(frame) == Origin::Poll;
+        let poll = frames.iter().rposition(polls).expect("it was polled");
+        assert!(poll + 1 < frames.len(), "its worker called it");
+        assert_eq!(shown(&frames[poll..]), 1);
+        end(runtime, [worker]);
     }
 }

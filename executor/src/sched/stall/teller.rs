@@ -55,15 +55,20 @@ impl Shared {
             shared.join_the_one_before();
         });
         if started.is_err() {
-            let reports = {
-                let mut waiting = self.telling.stalls.waiting.lock();
-                waiting.tells = false;
-                std::mem::take(&mut waiting.reports)
-            };
-            for mut report in reports {
-                report.stack = StallStack::none("no thread could be started to show it");
-                tell(self, &report);
-            }
+            self.tell_without_a_thread();
+        }
+    }
+
+    /// The system has refused the thread: tells what waits for it.
+    fn tell_without_a_thread(&self) {
+        let reports = {
+            let mut waiting = self.telling.stalls.waiting.lock();
+            waiting.tells = false;
+            std::mem::take(&mut waiting.reports)
+        };
+        for mut report in reports {
+            report.stack = StallStack::none("no thread could be started to show it");
+            tell(self, &report);
         }
     }
 }
@@ -116,7 +121,10 @@ fn tell(shared: &Shared, stall: &StallReport) {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::{
+        panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+        time::Duration,
+    };
 
     use super::{super::tests::made_up, *};
     use crate::{
@@ -174,5 +182,35 @@ mod tests {
         let waiting = shared.telling.stalls.waiting.lock();
         let ids: Vec<_> = waiting.reports.iter().map(|it| it.id.as_u64()).collect();
         assert_eq!(ids, (0..32).collect::<Vec<_>>());
+    }
+
+    // Without a stack, the caller tells it if no thread does.
+    #[test]
+    fn what_comes_after_a_refused_thread_is_told_as_well() {
+        let runtime = Runtime::new().unwrap();
+        let shared = runtime.handle().shared();
+        // As the caller leaves it that asks for the thread.
+        shared.telling.stalls.waiting.lock().tells = true;
+        shared.tell_stall(&made_up());
+        let lines = reported(|| shared.tell_without_a_thread());
+        let why = "stack=      no stack: no thread could be started to show it";
+        assert!(lines.len() == 1 && lines[0].ends_with(why), "{lines:?}");
+        let lines = reported(|| shared.tell_stall(&made_up()));
+        assert_eq!(lines.len(), 1, "{lines:?}");
+    }
+
+    #[test]
+    fn what_comes_after_a_thread_that_panicked_is_told_as_well() {
+        let runtime = Runtime::new().unwrap();
+        let shared = runtime.handle().shared();
+        shared.telling.stalls.waiting.lock().tells = true;
+        let panics = AssertUnwindSafe(|| {
+            let _over = Over(shared);
+            resume_unwind(Box::new("expected: it panics"));
+        });
+        let panicked = catch_unwind(panics);
+        panicked.unwrap_err();
+        let lines = reported(|| shared.tell_stall(&made_up()));
+        assert_eq!(lines.len(), 1, "{lines:?}");
     }
 }

@@ -330,7 +330,20 @@ fn stack_of(shared: &Shared, peer: &Peer, ticks: u64) -> (StallStack, Option<Sys
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc as StdArc, OnceLock, Weak, mpsc};
+
     use super::*;
+    use crate::{
+        context,
+        runtime::{Builder, Sysmon},
+        sched::{
+            find::tests::thread,
+            shutdown::tests::{end, next},
+            state::snapshot_files::Snapshots,
+        },
+        spawn,
+        sync::Arc,
+    };
 
     #[test]
     fn who_is_on_a_core_for_a_quarter_of_the_time_computes() {
@@ -348,5 +361,59 @@ mod tests {
         assert_eq!(hardly_ran(Some(true)), (StallKind::Blocked, Some(24)));
         assert_eq!(hardly_ran(Some(false)), (StallKind::Descheduled, Some(24)));
         assert_eq!(hardly_ran(None), (StallKind::Computing, Some(24)));
+    }
+
+    #[test]
+    fn no_stack_is_shown_of_a_poll_that_has_ended_meanwhile() {
+        let builder = Builder::new().workers(1).sysmon(Sysmon::Off);
+        let runtime = builder.build().unwrap();
+        let worker = thread(&runtime);
+        let peer = worker.peer();
+        // No thread has that number.
+        peer.thread.number.store(u32::MAX, Relaxed);
+        let shown = |ticks| {
+            stack_of(runtime.handle().shared(), peer, ticks)
+                .0
+                .to_string()
+        };
+        let ticks = peer.progress.ticks.load(Relaxed);
+        let ended = "      no stack: the poll has ended meanwhile";
+        assert_eq!(shown(ticks + 1), ended);
+        assert_ne!(shown(ticks), ended);
+        end(runtime, [worker]);
+    }
+
+    // The hook may end the program. The thread that writes may be done before that.
+    #[test]
+    fn a_snapshot_is_begun_before_the_hook_hears_of_a_stall() {
+        let name = format!("ws-snaps-{}-before", std::process::id());
+        let dir = std::env::temp_dir().join(name);
+        let (tell, told) = mpsc::channel();
+        let this = StdArc::new(OnceLock::<Weak<Shared>>::new());
+        let of_hook = this.clone();
+        let hook = move |_: &StallReport| {
+            let shared = of_hook.get().and_then(Weak::upgrade).expect("it runs");
+            let written = shared.telling.snapshots.written.lock();
+            let has_begun = written.writes || !written.files.is_empty();
+            tell.send(has_begun).unwrap();
+        };
+        let builder = Builder::new().workers(1).sysmon(Sysmon::Off);
+        let builder = builder.snapshots(Snapshots::to(&dir)).on_stall(hook);
+        let runtime = builder.build().unwrap();
+        let shared = runtime.handle().shared();
+        this.set(Arc::downgrade(shared)).expect("it is new");
+        let worker = thread(&runtime);
+        context::with_worker_frame(&worker, || drop(spawn(async {})));
+        let task = next(&worker);
+        let progress = &worker.peer().progress;
+        progress.running.store(task.header().address(), Relaxed);
+        let ticks = progress.ticks.load(Relaxed);
+        let measured = Measured::new(0, None, None);
+        Reports::default().begun(shared, worker.peer(), ticks, 0, measured);
+        assert!(told.recv().unwrap());
+        progress.running.store(0, Relaxed);
+        shared.push_foreign(task);
+        end(runtime, [worker]);
+        std::fs::remove_dir_all(dir).unwrap();
     }
 }

@@ -29,6 +29,7 @@ fn who_has_no_permit_takes_a_call_and_nothing_else() {
     assert_parks(&worker, &found);
     let call = call(&runtime);
     assert_eq!(runs(&worker), call);
+    assert_eq!(worker.own_peer().counters.global.get(), 1);
     let found = step(&worker);
     assert_parks(&worker, &found);
     end(runtime, [first, second, worker]);
