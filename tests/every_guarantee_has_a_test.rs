@@ -80,7 +80,7 @@ fn find(path: &str) -> Option<PathBuf> {
     candidates.into_iter().find(|path| path.is_file())
 }
 
-/// A folder of tests, and those in it, of which each is one program.
+/// A folder of tests, and the folders in it. Each is one program.
 fn folders(tests: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let programs = fs::read_dir(tests)
         .expect("the folder is there")

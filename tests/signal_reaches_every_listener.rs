@@ -1,5 +1,5 @@
-//! A signal reaches each one who listens for it, in whichever runtime, and as long as they listen;
-//! what cannot be listened for is refused.
+//! A signal reaches each of its listeners, in whichever runtime, and as long as they listen; what
+//! cannot be listened for is refused.
 //!
 //! Signals are the process's, so each test here has one of its own.
 
@@ -51,7 +51,7 @@ fn all_listeners_are_told_each_time() {
     });
 }
 
-// Fails if a signal is only noticed by those who wait at that moment.
+// Fails if a signal is only noticed by the listeners that wait at that moment.
 #[test]
 fn a_signal_between_two_waits_is_kept_and_many_count_as_one() {
     with_workers(async || {

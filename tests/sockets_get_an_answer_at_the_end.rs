@@ -41,7 +41,7 @@ const TRIES: u32 = 4;
 
 type Reading = Pin<Box<dyn Future<Output = io::Result<usize>> + Send>>;
 
-/// Reads from somebody who never writes, and says when it waits.
+/// Reads from a peer that never writes, and says when it waits.
 fn read(mut stream: UnixStream, waits: Sender<()>) -> Reading {
     Box::pin(async move {
         let mut buffer = [0];

@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_memory_has_no_limit_of_copies() {
+    fn one_that_waits_for_memory_has_no_limit_of_copies() {
         let this = turns("ws", &[100.0], &[("of_copies_%", 90.0)]);
         let results = row("join_mergesort_2w", Group::ForkJoin, vec![this]);
         let what = "`join_mergesort_2w`, of two copies".to_owned();

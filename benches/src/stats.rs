@@ -35,7 +35,7 @@ impl Spread {
         })
     }
 
-    /// Where a ratio stands, of which more than 1 is good.
+    /// Where a ratio stands. More than 1 is good.
     pub(crate) fn verdict(self) -> Verdict {
         if 4 * self.above >= 3 * self.count {
             Verdict::Ahead

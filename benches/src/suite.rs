@@ -1,9 +1,9 @@
 //! The parent: takes turns, keeps the outcomes, and hands them to the report.
 //!
-//! For each row the runtimes take turns, and who comes first changes from round to round, so that
-//! neither a slow drift of the machine nor a place in the order favours anyone. Every turn is a new
-//! process: no allocator, thread pool or warm cache is handed on. A runtime that cannot run a row,
-//! or fails at it, has no more turns in that row.
+//! For each row the runtimes take turns, and which one comes first changes from round to round, so
+//! that neither a slow drift of the machine nor a place in the order favours anyone. Every turn is
+//! a new process: no allocator, thread pool or warm cache is handed on. A runtime that cannot run a
+//! row, or fails at it, has no more turns in that row.
 //!
 //! With `--json` the file is whole after every row, and `--resume` goes on where it ends.
 

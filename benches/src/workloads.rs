@@ -252,7 +252,7 @@ fn suites<R: Rt>() -> Vec<Row> {
     rows
 }
 
-/// All rows, for those who only want to know about them.
+/// All rows, for code that only wants to know about them.
 pub(crate) fn described() -> Vec<Row> {
     // They are the same on every runtime but for the function inside.
     rows::<TokioRt>()

@@ -18,7 +18,7 @@ const ROUNDS: usize = 5;
 const TURN: Duration = Duration::from_millis(400);
 /// What one worker computes for a request.
 const REQUEST: Duration = Duration::from_micros(500);
-/// The time between two health checks, each of which computes next to nothing.
+/// The time between two health checks. A check computes next to nothing.
 const CHECK_EVERY: Duration = Duration::from_millis(10);
 const BATCH_TASKS: usize = 500;
 /// What a batch task computes before it lets others have a turn.

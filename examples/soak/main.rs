@@ -32,7 +32,7 @@ use books::{Books, Resources, Tally};
 
 /// An epoch that takes longer hangs.
 const EPOCH_MAX: Duration = Duration::from_secs(120);
-/// For so long the loads of an epoch begin again.
+/// For this time the loads of an epoch begin again.
 const EPOCH: Duration = Duration::from_millis(1500);
 
 struct Args {

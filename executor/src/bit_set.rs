@@ -2,7 +2,7 @@
 //!
 //! A change is one read-modify-write of one word, and a walk is one load of each word: neither
 //! takes a lock, and neither waits for the other. A walk sees each word at one moment, and the set
-//! at none: who needs more than that says at the call which fences it relies on.
+//! at none: a caller that needs more than that says at the call which fences it relies on.
 //!
 //! Used for the Ps that can be woken (`permit/idle.rs`), those that have a thread
 //! (`permit/allp.rs`), those whose thread computes (`sched/processor.rs`), those of a node

@@ -16,9 +16,9 @@
 //! woke it, which is about to push it. So the owner may wait for the second kind at the end: that
 //! thread needs nothing from it.
 //!
-//! *No wake is lost*: who pushes takes the waker under the same lock, and the owner leaves it under
-//! that lock as well. If the push is first, the owner sees the task when it has left its waker. If
-//! the waker is first, the push takes it and wakes the owner.
+//! *No wake is lost*: a thread that pushes takes the waker under the same lock, and the owner
+//! leaves it under that lock as well. If the push is first, the owner sees the task when it has
+//! left its waker. If the waker is first, the push takes it and wakes the owner.
 //!
 //! *Nothing comes in after the end*: that it is closed is said under that lock, too. A spawn that
 //! comes later is refused; one that came before has entered its task by then, which the end

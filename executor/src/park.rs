@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_in_the_netpoll_is_got_out_of_there() {
+    fn one_that_waits_in_the_netpoll_is_got_out_of_there() {
         let parker = Parker::new();
         let (polls, interrupts) = (Cell::new(0), Cell::new(0));
         let interrupt = || interrupts.set(interrupts.get() + 1);

@@ -1,4 +1,4 @@
-//! Timers: who is to be woken when. They know wakers, and no task.
+//! Timers: which waker is to be woken, and when. They know wakers, and no task.
 //!
 //! From the inside out: `heap` orders the timers of one P, `shard` puts it behind a lock and tells
 //! the netpoll of earlier deadlines, `clock` says what time it is, really or virtually. The futures

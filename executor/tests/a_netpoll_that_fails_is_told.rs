@@ -32,8 +32,8 @@ fn break_every_epoll() {
         if what.as_os_str() == "anon_inode:[eventpoll]" {
             let name = path.file_name().and_then(|name| name.to_str());
             let fd = name.and_then(|name| name.parse().ok()).expect("a number");
-            // SAFETY: a system call without pointers. Who owns the descriptor finds another file
-            // there, which is what is tested, and closes that in the end.
+            // SAFETY: a system call without pointers. The owner of the descriptor finds another
+            // file there, which is what is tested, and closes that in the end.
             let result = unsafe { libc::dup2(other.as_raw_fd(), fd) };
             assert_eq!(result, fd);
         }

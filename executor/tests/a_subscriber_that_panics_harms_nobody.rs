@@ -24,7 +24,7 @@ use ws_executor::{
 
 static EVENTS: Count = Count::new();
 
-/// Two workers and three threads, of which one blocks until the gate is open.
+/// Two workers and three threads. One of the threads blocks until the gate is open.
 fn with_one_thread_less(gate: &Arc<Gate>) -> Runtime {
     common::listen_to_panics();
     common::subscribe(|_| {

@@ -5,8 +5,8 @@
 //!
 //! It fails, by a hang, when `refused` in `permit/env.rs` keeps the permit of a refused thread,
 //! when the monitor parks although work is queued, and when nobody stands in for the threads that
-//! are missing (`must_stand_in` in `sched/wait.rs`). And, as root, when it is said more than once
-//! that there is no thread for the monitor.
+//! are missing (`must_stand_in` in `sched/wait.rs`). And, as root, when the runtime says more than
+//! once that there is no thread for the monitor.
 //!
 //! And when the runtime has no keeper (`permit/keeper.rs`): a task that a thread from outside
 //! spawns while the system refuses threads waits for ever then. Exactly one thread must be enough.
@@ -85,7 +85,7 @@ common::with_workers! {
         assert!(runtime.handle().metrics().threads <= most);
         // A thread of the user's own is none of the runtime's, and goes on.
         assert_eq!(runtime.block_on(async { ws_executor::spawn(async { 5 }).await }).unwrap(), 5);
-        // What it calls is for all, who cannot come, so it does that itself.
+        // What it calls is for all threads. These cannot come, so it does that itself.
         runtime.block_on(async {
             let calls: Vec<_> = (0..20).map(|n| ws_executor::spawn_blocking(move || n)).collect();
             for (n, call) in calls.into_iter().enumerate() {
@@ -102,8 +102,8 @@ common::with_workers! {
 }
 
 /// At the cap, with all threads stuck, a thread in `block_on` loses what it has spawned: its root
-/// does not come back, and the monitor gives it to others, of which none can be had. It does it
-/// itself then.
+/// does not come back, and the monitor gives it to other threads, but none can be had. The thread
+/// does it itself then.
 #[test]
 fn what_the_monitor_takes_from_a_block_on_comes_back() {
     limited(|| {
@@ -218,7 +218,7 @@ common::with_workers! {
     }
 
     /// One that has spawned nothing was promised its root, and takes nothing of others.
-    fn who_spawned_nothing_takes_no_strangers_at_the_cap(workers: usize) {
+    fn one_that_spawned_nothing_takes_no_strangers_at_the_cap(workers: usize) {
         let (runtime, gate, tasks) = all_stuck(workers, true);
         let stranger = runtime.spawn(async { std::thread::current().id() });
         let (wake, woken) = oneshot::channel::<()>();

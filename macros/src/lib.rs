@@ -157,10 +157,11 @@ pub fn main(args: TokenStream, item: TokenStream) -> TokenStream {
 ///
 /// # A test that hangs
 ///
-/// If the root can never wake again, since nothing has a waker of it or since it waits for tasks of
-/// which the same is true, the test panics at once and names them, with the rings in which they
-/// wait for each other: `ws::runtime::Handle::lost_tasks` says what is found and what is not. A
-/// root that is pinned is not looked at. With `paused` it is looked at when nothing else can go on.
+/// If the root can never wake again, since nothing has a waker of it or since it waits for tasks
+/// that can never wake again either, the test panics at once and names them, with the rings in
+/// which they wait for each other: `ws::runtime::Handle::lost_tasks` says what is found and what is
+/// not. A root that is pinned is not looked at. With `paused` it is looked at when nothing else can
+/// go on.
 ///
 /// ```
 /// #[ws::test]

@@ -1,4 +1,4 @@
-//! The random numbers of the scheduler: who is stolen from, in which order (F1: everybody is
+//! The random numbers of the scheduler: which P is stolen from, in which order (F1: everybody is
 //! reached).
 //!
 //! Xorshift (Marsaglia, "Xorshift RNGs", 2003), 64 bits of state: three shifts a number, good

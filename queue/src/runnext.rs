@@ -13,7 +13,7 @@
 //!   thread can fill it meanwhile;
 //! - [`RunNext::take`] from a slot that is seen empty touches nothing.
 //!
-//! # Who may steal
+//! # Which thread may steal
 //!
 //! A thief leaves the slot alone in rounds one to three, and takes it in round four only if the
 //! victim has not moved on since round one (I8). It shows that with a [`Token`] from

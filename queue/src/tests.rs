@@ -152,7 +152,7 @@ fn each_pushers_items_come_in_its_order() {
         })
         .collect();
     start.wait();
-    // Who a job is from, by its counter.
+    // Which pusher a job is from, by its counter.
     let mut seen: Vec<(*const AtomicUsize, usize)> = vec![];
     let mut count = 0;
     while count < each * PUSHERS {

@@ -68,7 +68,7 @@
 //! Keeping the bits would make a loop of "wait, try" spin:
 //! `tests/sockets/a_fifo_that_is_opened_again_waits.rs` of the root.
 //!
-//! # Who writes
+//! # What writes
 //!
 //! | transition | by |
 //! | --- | --- |

@@ -7,7 +7,7 @@
 //! each record. So all that hosts do is in one order, also what they do at the same simulated time.
 //! A machine's records are copied when it is stopped.
 //!
-//! A run of which nothing is to be seen keeps nothing. [`check()`](crate::check()) runs a seed that
+//! A run keeps nothing if nothing of it is to be seen. [`check()`](crate::check()) runs a seed that
 //! fails once more, and asks for the recording on that thread: see [`asked`].
 //!
 //! *Invariant*: a recorded run is the same as one that is not. Neither the recorder nor the log

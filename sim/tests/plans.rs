@@ -40,7 +40,7 @@ fn crashes() -> Plan {
     Plan::new().every(SECOND).only([FaultKind::Crash])
 }
 
-/// Three hosts, of which `n1` forgets what it counted in a crash, and many faults.
+/// Three hosts and many faults. In a crash, `n1` forgets what it counted.
 fn forgets(sim: &Sim) {
     for name in ["n0", "n2"] {
         sim.host(name, pending::<()>);

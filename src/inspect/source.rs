@@ -14,7 +14,7 @@ pub trait Source: Send + Sync + 'static {
     /// The JSON that answers a page.
     fn answer(&self, ask: &Ask) -> String;
 
-    /// Whether an answer takes so long that it is better made on a thread that may block.
+    /// Whether an answer takes so much time that it is better made on a thread that may block.
     fn is_large(&self) -> bool;
 
     /// The snapshot, as a file. It is read from its begin, wherever its cursor is.

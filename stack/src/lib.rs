@@ -94,8 +94,8 @@
 //!
 //! # What was rejected
 //!
-//! - *A signal for every thread*: `EINTR` for programs that were right before. And a thread in
-//!   uninterruptible sleep, of which one would like to hear most, does not answer.
+//! - *A signal for every thread*: `EINTR` for programs that were right before. And the thread that
+//!   one would most like to hear of, one in uninterruptible sleep, does not answer.
 //! - *To unwind in the handler*: `backtrace` allocates and takes locks. If the thread is inside
 //!   `malloc` or `dl_iterate_phdr`, that hangs.
 //! - *`framehop`*, which walks copies as well: it needs the frame pointer, which is not known of a

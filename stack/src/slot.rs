@@ -2,7 +2,7 @@
 //!
 //! # *The request*
 //!
-//! | phase | who may touch the value | what comes next |
+//! | phase | which side may touch the value | what comes next |
 //! | --- | --- | --- |
 //! | `FREE` | the asker | the asker asks: `ASKED` |
 //! | `ASKED` | nobody | the handler begins: `WRITING`; or the asker gives up: `FREE` |
@@ -84,7 +84,7 @@ impl<T> Slot<T> {
             return false;
         }
         // SAFETY: the phase is `FREE` or `DONE`, or the asker of `ASKED` is gone (`fork`): the
-        // value is the asker's, who is the caller.
+        // value is the asker's, and the asker is the caller.
         self.value.with_mut(|value| prepare(unsafe { &mut *value }));
         self.thread.store(thread, Relaxed);
         let next = (word & !PHASE).wrapping_add(ONE) | ASKED;

@@ -481,7 +481,7 @@ fn a_stderr_that_takes_nothing_ends_nobody() {
     server.end();
 }
 
-/// Who comes when there is no room is served when somebody has left.
+/// A client that comes when there is no room is served when another one has left.
 #[test]
 fn connections_have_a_limit() {
     let server = Server::start(Folder::new(), 2, &["--connections", "2"]);

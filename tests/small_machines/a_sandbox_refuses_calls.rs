@@ -259,8 +259,8 @@ fn no_question_about_stderr() {
     }
 }
 
-/// The stderr of this process is a pipe from now on, and it is full. Gives back the other end, of
-/// which a read does not wait, and how many bytes are in there.
+/// The stderr of this process is a pipe from now on, and it is full. Gives back the other end, and
+/// how many bytes are in there. A read of that end does not wait.
 fn full_stderr() -> io::Result<(File, usize)> {
     let (reader, writer) = io::pipe()?;
     // SAFETY: the call has no pointers. Both are open, and nobody owns the descriptor of stderr.

@@ -1,5 +1,5 @@
-//! A listener survives a full table of descriptors: it waits, does not spin, and serves those who
-//! came meanwhile once there is room.
+//! A listener survives a full table of descriptors: it waits, does not spin, and serves the clients
+//! that came meanwhile once there is room.
 //!
 //! A mutant that returns `EMFILE` fails, one that tries again at once spins for ever, and one that
 //! clears the readiness of the listener never wakes up: the connections were reported already.
@@ -31,7 +31,7 @@ const EMFILE: i32 = libc::EMFILE;
 /// How often it has to find the table full before there is room.
 const POLLS: usize = 5;
 
-/// Runs the scenario in children, of which this process may be one.
+/// Runs the scenario in children. This process may be one of them.
 fn in_children<S, F>(test: &str, scenario: S)
 where
     S: Fn() -> F,

@@ -24,7 +24,7 @@ use ws::net::TcpListener;
 use ws::runtime::{Builder, Sysmon};
 use ws::task::coop;
 
-/// A pair of sockets, of which this side is registered.
+/// A pair of sockets. This side is registered.
 fn pair() -> io::Result<(AsyncFd<UnixStream>, UnixStream)> {
     let (here, there) = UnixStream::pair()?;
     here.set_nonblocking(true)?;
@@ -42,8 +42,7 @@ fn tasks_that_wait_for_one_direction_all_go_on() {
                 let here = here.clone();
                 ws::spawn(async move {
                     let mut byte = [0];
-                    // Half of them wait for both directions, of which writing was not tried and
-                    // never comes.
+                    // Half of them wait for both directions. Writing was not tried and never comes.
                     let both = Interest::READABLE | Interest::WRITABLE;
                     let interest = if task % 2 == 0 {
                         both
@@ -374,7 +373,7 @@ fn an_interest_in_both_looks_at_both() {
     });
 }
 
-// Fails if an operation is refused for the slice alone: a task that computes for so long before its
+// Fails if an operation is refused for the slice alone: a task that computes for a slice before its
 // first operation would begin anew with each poll, and never come to it.
 /// Its panic is its own: the drop of what it waits for may come while a thread unwinds, where a
 /// second panic ends the process.

@@ -1,6 +1,6 @@
-//! Sockets that outlive their runtime give errors, to who waits and to who comes later; dropping
-//! them does nothing worse. Sockets of a live runtime serve tasks of another, and foreign
-//! executors.
+//! Sockets that outlive their runtime give errors, to a task that waits and to one that comes
+//! later; dropping them does nothing worse. Sockets of a live runtime serve tasks of another, and
+//! foreign executors.
 
 use crate::net_support;
 

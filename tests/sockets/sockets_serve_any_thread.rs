@@ -79,7 +79,7 @@ fn tcp_connects_and_carries_every_byte() {
 }
 
 #[test]
-fn datagrams_come_to_who_waits() {
+fn datagrams_come_to_one_that_waits() {
     where_it_is_entered(async || {
         let one = UdpSocket::bind("127.0.0.1:0").await?;
         let other = UdpSocket::bind("127.0.0.1:0").await?;

@@ -119,7 +119,7 @@ fn halves_are_forgotten_and_reunited() {
 }
 
 #[test]
-fn a_reset_is_an_error_for_who_waits_and_for_who_comes_later() {
+fn a_reset_is_an_error_for_one_that_waits_and_for_one_that_comes_later() {
     with_workers(async || {
         let (client, mut server) = tcp_pair().await?;
         let reader = ws::spawn(async move {

@@ -1,4 +1,4 @@
-//! Datagrams arrive whole, with the address of who sent them; a connected socket hears its peer
+//! Datagrams arrive whole, with the address of their sender; a connected socket hears its peer
 //! alone.
 
 use crate::net_support;

@@ -1,7 +1,7 @@
 //! S9: a waker that is of no task, and blocks, keeps nobody else from being woken: neither those
-//! whose sockets become ready in the same look at the netpoll, nor those who wait for the same
-//! source, nor who is told of the end of the runtime. Here the wakers wait for each other, and for
-//! a task.
+//! whose sockets become ready in the same look at the netpoll, nor those that wait for the same
+//! source, nor those that are told of the end of the runtime. Here the wakers wait for each other,
+//! and for a task.
 //!
 //! It fails, by a hang, when `Worker::wake_batch` wakes in the order in which it finds them; when
 //! `one_at_a_time` in `sched/foreign_wakers.rs` keeps the rest of them in hand; and when

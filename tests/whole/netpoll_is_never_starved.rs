@@ -57,7 +57,7 @@ impl Door {
         }
     }
 
-    /// A computation that forks, of which there is always more.
+    /// A computation that forks, and always has more to do.
     fn fork(&self, depth: usize) {
         while !self.is_open() && depth > 0 {
             ws::join(|| self.fork(depth - 1), || self.fork(depth - 1));

@@ -8,8 +8,8 @@
 //! crate's file has the methods. Implementations that the compiler or a blanket makes are left out:
 //! they follow from the rest, and are nine lines of ten.
 //!
-//! Rejected: cargo-semver-checks. It compares with a published version, of which there is none, and
-//! says what breaks a program, not what was added.
+//! Rejected: cargo-semver-checks. It compares with a published version, and there is none. It says
+//! what breaks a program, not what was added.
 
 use std::{
     collections::BTreeSet,
@@ -20,7 +20,7 @@ use std::{
 
 use crate::{Failure, cargo, process, tree::at};
 
-/// Crates of which users name something.
+/// Crates from which users name something.
 const CRATES: [&str; 6] = [
     "ws-runtime",
     "ws-executor",

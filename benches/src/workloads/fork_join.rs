@@ -1,7 +1,7 @@
 //! What does a `join` cost, and what do two workers make of it?
 //!
 //! Eight programs, each once with one worker and once with two, on `ws`, rayon and chili: the same
-//! source, of which only `join` is another one ([`crate::joins`]). An operation is the whole
+//! source, in which only `join` is another one ([`crate::joins`]). An operation is the whole
 //! program.
 //!
 //! | column | is |
@@ -32,7 +32,7 @@ pub(super) mod trees;
 use arrays::{MatMul, MergeSort, QuickSort};
 use trees::{Fib, NQueens, Skynet, TreeSum, Uts};
 
-/// Who runs these rows.
+/// The runtimes that run these rows.
 pub(crate) const ONLY: &[&str] = &["ws", "rayon", "chili"];
 
 /// What there may be between two joins for their price to be seen.

@@ -4,8 +4,8 @@
 //! another process), or 100 tasks that tick every 5 ms, beside a fork-join computation that takes
 //! both workers throughout: on `ws`, which has one set of threads for both, and on tokio with a
 //! pool of rayon's beside it. Beside the echo it forks all the time, and `Mjoins_per_s` is what it
-//! got done meanwhile; beside the ticks in between leaves of some milliseconds, of which there were
-//! `leaves_per_s`.
+//! got done meanwhile. Beside the ticks it forks between leaves of some milliseconds, and
+//! `leaves_per_s` is how many leaves there were.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,7 +30,7 @@ const CONNECTIONS: usize = 8;
 const PACE: Duration = Duration::from_millis(1);
 /// The computation is fib of this, over and over: some milliseconds each.
 const N: u64 = 31;
-/// Leaves of a round beside the ticks, each of which is that with plain calls.
+/// Leaves of a round beside the ticks. Each leaf is that computation with plain calls.
 const LEAVES: usize = 16;
 /// Joins in one of them: one less than the next of Fibonacci's numbers.
 const JOINS: f64 = 2_178_308.0;
@@ -141,7 +141,7 @@ fn leaves<J: for<'a> ForkJoin<Context<'a> = ()>>(context: &mut (), count: usize,
     a
 }
 
-/// Measures `work` beside rounds of a computation, each of which adds so much to the column of that
+/// Measures `work` beside rounds of a computation. Each round adds so much to the column of that
 /// name.
 fn beside<B, F>(
     work: F,

@@ -1,8 +1,8 @@
 //! What does the monitor thread cost while it finds nothing to do?
 //!
 //! `ws` beside `ws-nosysmon`, with one worker: spawn and join, yields, and ping-pong over channels,
-//! for about half a second each. The monitor's own is seen in the context switches a second, of
-//! which it may add 1,100; that it adds no instruction to an operation, `cargo xtask counts` shows.
+//! for about half a second each. The monitor's own is seen in the context switches a second: it may
+//! add 1,100 of them. That it adds no instruction to an operation, `cargo xtask counts` shows.
 //! `idle_cpu` is the same question where nothing happens at all.
 
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! How many polls for others are on this thread's stack, of which each hides the scopes of
+//! How many polls for others are on this thread's stack. Each of them hides the scopes of
 //! task-locals below it. See *Depth* in `task/local.rs`.
 
 use std::cell::Cell;

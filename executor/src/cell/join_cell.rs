@@ -1,7 +1,7 @@
 //! The handle's side of a cell: the right to its output.
 //!
-//! An unsafe island. What it may touch when is the table *Who may touch what* in `state.rs`: the
-//! joiner's slot while `WAKER` is clear, the output once `DONE` is set.
+//! An unsafe island. What it may touch when is the table *Which thread may touch what* in
+//! `state.rs`: the joiner's slot while `WAKER` is clear, the output once `DONE` is set.
 #![allow(unsafe_code)]
 
 use std::{

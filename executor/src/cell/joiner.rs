@@ -8,10 +8,10 @@
 //!
 //! # The slot
 //!
-//! A task's cell has a slot for its joiner. In `state.rs`, the table *Who may touch what* has the
-//! threads that may use it. Any thread may read the address in it, as a number only. So the word is
-//! an atomic of the standard library, as in an account (`account.rs`). In the models, a cell beside
-//! it notices if two threads use the slot at once.
+//! A task's cell has a slot for its joiner. In `state.rs`, the table *Which thread may touch what*
+//! has the threads that may use it. Any thread may read the address in it, as a number only. So the
+//! word is an atomic of the standard library, as in an account (`account.rs`). In the models, a
+//! cell beside it notices if two threads use the slot at once.
 #![expect(
     unsafe_code,
     reason = "a tagged pointer, and a waker that is taken apart"

@@ -26,7 +26,7 @@
 //! - *Look*, by a reader: claims the slot by a compare-and-swap, counts one more reference, and
 //!   takes the claim back by another. Readers are serialised by a mutex that only they know.
 //!
-//! # Who releases the table's reference
+//! # Which side releases the table's reference
 //!
 //! While a slot is claimed the cell must not be freed, and the remover must not wait. So *the
 //! table's reference belongs to the one that finds the other one gone*:

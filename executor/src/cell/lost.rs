@@ -15,8 +15,8 @@
 //!
 //! # How they are found
 //!
-//! 1. Of every live task, in this order: how often its handle was registered, and who is in its
-//!    slot. Then, when all of these are read: how often it was polled, and its state word.
+//! 1. Of every live task, in this order: how often its handle was registered, and which joiner is
+//!    in its slot. Then, when all of these are read: how often it was polled, and its state word.
 //! 2. Of every task once more, in the opposite order: the word, the polls, the registrations. If
 //!    anything has changed, the task is not lost.
 //! 3. Of those that are idle and have not changed, take away each that has a waker outside: whose

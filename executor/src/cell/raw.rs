@@ -70,7 +70,7 @@ use crate::{
 pub(crate) struct Header {
     /// The link of the queue that the task is in. Owned by that queue.
     next: UnsafeCell<Option<NonNull<()>>>,
-    /// See *Who may touch what* in `state.rs`.
+    /// See *Which thread may touch what* in `state.rs`.
     pub(super) joiner: JoinerSlot,
     account: Account,
     meta: Meta,

@@ -46,7 +46,7 @@
 //! count of one. (Rejected: to add and to take back. The runner may settle in between what is about
 //! to be taken back, and the count goes below zero.)
 //!
-//! # Who may touch what
+//! # Which thread may touch what
 //!
 //! | what | `DONE` clear | `DONE` set |
 //! | --- | --- | --- |

@@ -15,8 +15,8 @@
 //! J2, J5: a thread that clears a runtime away above a join leaves that join's indices alone. It
 //! fails when an index counts for whatever branch deque the thread is attached to.
 //!
-//! J1: the last branch of a scope finds who asked before it began. It fails when
-//! `come_by_between_jobs` in `fork_join/owner.rs` forgets who got nothing.
+//! J1: the last branch of a scope finds the threads that asked before it began. It fails when
+//! `come_by_between_jobs` in `fork_join/owner.rs` forgets the threads that got nothing.
 //!
 //! J5, L1: a branch that is handed back to a scope whose owner sleeps at its end gets the owner up.
 //! It hangs without the unpark of `drop` in `branch/deque.rs`.
@@ -152,7 +152,7 @@ fn leaves(depth: usize) -> usize {
     a + b
 }
 
-/// Above as many joins, at each of which somebody asks.
+/// Above as many joins. Somebody asks at each of them.
 fn deep(levels: usize, bottom: &(impl Fn() + Sync)) -> usize {
     if levels == 0 {
         bottom();
@@ -210,7 +210,7 @@ fn a_recursion_that_is_deeper_than_the_deque_ends() {
 #[test]
 fn the_newest_branch_of_this_scope_is_first() {
     let ran = limited(|send| {
-        // Without the monitor, who would let another thread in for one that has no core.
+        // Without the monitor, which would let another thread in for one that has no core.
         let runtime = Builder::new()
             .workers(1)
             .sysmon(Sysmon::Off)
@@ -250,7 +250,7 @@ impl Drop for Joins {
 #[test]
 fn a_thread_clears_away_above_its_join() {
     let (before, dropped, after) = limited(|send| {
-        // Without the monitor, who would let another thread in for one that has no core.
+        // Without the monitor, which would let another thread in for one that has no core.
         let runtime = Builder::new()
             .workers(1)
             .sysmon(Sysmon::Off)
@@ -290,7 +290,7 @@ fn beside_a_busy_worker<R: Send + 'static>(
     f: impl FnOnce(mpsc::Sender<()>) -> R + Send + 'static,
 ) -> R {
     limited(|send| {
-        // Without the monitor, who would ask as well.
+        // Without the monitor, which would ask as well.
         let runtime = Builder::new()
             .workers(2)
             .sysmon(Sysmon::Off)

@@ -3,7 +3,7 @@
 //! | model | shows | bound | seconds | mutants that fail it |
 //! | --- | --- | --- | --- | --- |
 //! | `the_last_look_visits_a_p_that_was_just_taken` | a thread takes a P and pushes there, beside one that gives its permit up and looks once more: one of them sees the other | 3 | 0.1 | `allp_taken_again_is_not_listed` |
-//! | `who_leaves_and_who_looks_lose_nothing` | a thread moves its task to the global queue and gives its P back, beside the same look | 3 | 0.1 | - |
+//! | `one_that_leaves_and_one_that_looks_lose_nothing` | a thread moves its task to the global queue and gives its P back, beside the same look | 3 | 0.1 | - |
 //! | `a_p_that_is_taken_is_not_forgotten` | a walk that found no live task beside a thread that takes the P and enters one | 3 | 0.1 | `allp_forget_without_the_lock`, `allp_forget_does_not_look_again` |
 //!
 //! That a P which is taken beside a shutdown is told is in `models::shutdown`.
@@ -89,7 +89,7 @@ fn the_last_look_visits_a_p_that_was_just_taken() {
 }
 
 #[test]
-fn who_leaves_and_who_looks_lose_nothing() {
+fn one_that_leaves_and_one_that_looks_lose_nothing() {
     explore(3, |turn| {
         let row = Arc::new(Row::new());
         let live = Arc::new(AtomicBool::new(false));

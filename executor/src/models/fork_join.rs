@@ -523,7 +523,7 @@ fn a_job_is_run_by_an_owner_that_sleeps() {
 
 struct ScopePointer<S>(*mut S);
 
-// SAFETY: the models show who may follow it.
+// SAFETY: the models show which thread may follow it.
 unsafe impl<S> Send for ScopePointer<S> {}
 
 impl<S> ScopePointer<S> {

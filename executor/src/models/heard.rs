@@ -1,4 +1,4 @@
-//! *Who is heard* (L6): `permit/env.rs`.
+//! *What is heard* (L6): `permit/env.rs`.
 //!
 //! | model | shows | bound | seconds | mutants that fail it |
 //! | --- | --- | --- | --- | --- |

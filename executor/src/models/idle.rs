@@ -7,7 +7,7 @@
 //! | `a_spinner_that_finds_work_sees_to_the_rest` | what was pushed in reliance on a spinner is taken, also when the spinner is busy from then on, or was about to sleep | 2 | 4.0 | `idle_last_look_does_not_spin`, `idle_last_spinner_does_not_look`, `idle_stop_spinning_no_fence` |
 //! | `a_thief_comes_while_its_victim_is_busy` | the same for a push into the own ring | 3 | 0.2 | also `idle_no_last_look`, `idle_submit_no_fence`, `idle_release_no_fence` |
 //! | `a_batch_wakes_one_after_the_other` | a batch comes to as many threads as there are permits | 2 | 0.7 | also `idle_last_spinner_does_not_look` |
-//! | `who_pushes_ends_a_long_rest` | a push meets the monitor, which is about to rest for long | 3 | 0.1 | `idle_rest_no_fence`, `idle_rest_does_not_look`, `idle_push_rouses_nobody` |
+//! | `one_that_pushes_ends_a_long_rest` | a push meets the monitor, which is about to rest for long | 3 | 0.1 | `idle_rest_no_fence`, `idle_rest_does_not_look`, `idle_push_rouses_nobody` |
 //! | `a_thread_that_could_not_be_started_strands_nothing` | a wake-up that fails at the cap leaves no work behind that relied on it | 1 | 0.8 | `idle_refusal_does_not_look` |
 //!
 //! Threads that sleep while work waits are a deadlock, which loom reports.
@@ -93,7 +93,7 @@ fn a_batch_wakes_one_after_the_other() {
 }
 
 #[test]
-fn who_pushes_ends_a_long_rest() {
+fn one_that_pushes_ends_a_long_rest() {
     explore(3, |turn| {
         let (mock, [worker]) = mock(1);
         // The permit is taken: a push wakes nobody else.

@@ -2,7 +2,7 @@
 //!
 //! | model | shows | bound | seconds | mutants that fail it |
 //! | --- | --- | --- | --- | --- |
-//! | `a_task_from_outside_is_run_where_no_thread_can_be_had` | two spawns from outside, of which one may rely on the other's thread, which is refused: the reserve stands in and runs both | 1 | 1.6 | `keeper_refusal_calls_nobody` |
+//! | `a_task_from_outside_is_run_where_no_thread_can_be_had` | two spawns from outside: one may rely on the other's thread, and that thread is refused. The reserve stands in and runs both | 1 | 1.6 | `keeper_refusal_calls_nobody` |
 //! | `a_refusal_beside_the_reserves_sleep_is_seen` | a thread is refused while the reserve is about to sleep again | 3 | 7.3 | `keeper_looks_before_the_notification_is_taken` |
 //! | `a_refusal_beside_a_thread_that_is_started_is_seen` | the starter of an earlier thread takes the mark of a later refusal back: the reserve tries again | 2 | 15 | `keeper_relies_on_the_mark` |
 //! | `the_role_is_taken_again_beside_a_start` | a thread that stood in ends while another keeper is started, or refused: one thread has the role | 3 | 0.1 | `keeper_starts_without_the_lock`, `keeper_does_not_ask_for_the_role`, `keeper_forgets_the_role` |

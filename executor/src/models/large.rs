@@ -23,8 +23,8 @@ use super::{
 };
 use crate::{permit::env::Env, sync::thread};
 
-/// A job with a number below this puts another one into the ring of who does it, with that much
-/// added.
+/// A job with a number below this puts another one into the ring of the thread that does it, with
+/// that much added.
 const PARENTS: usize = 100;
 /// The pinned job.
 const PINNED: usize = 7;

@@ -1,4 +1,4 @@
-//! The live table: each reference of the table is released once, by the one who may; a cell is not
+//! The live table: each reference of the table is released once, by the one that may; a cell is not
 //! freed while a reader looks at it; an index is given out once.
 //!
 //! The cells here are never really freed before a model ends, but note that they would have been,
@@ -12,7 +12,7 @@
 //! | model | shows | bound | seconds | killed by it |
 //! | --- | --- | --- | --- | --- |
 //! | `look_beside_remove` | a reader and a remover: one of them releases the reference, after the other is through; nobody looks at a freed cell | 3 | under 1 | `live_releases_though_claimed`, `live_reader_never_releases`, `live_swap_relaxed`, `live_swap_not_acquire`, `live_swap_not_release`, `live_unclaim_relaxed`, `live_failed_unclaim_relaxed` |
-//! | `look_beside_the_owner` | the same with the owner, who uses the slot again at once; a reader sees the whole new cell | 3 | under 1 | `live_insert_relaxed`, `live_claim_relaxed` |
+//! | `look_beside_the_owner` | the same with the owner, which uses the slot again at once; a reader sees the whole new cell | 3 | under 1 | `live_insert_relaxed`, `live_claim_relaxed` |
 //! | `two_readers` | readers do not get into each other's claim | 3 | 2 | `live_readers_not_serialised` |
 //! | `slot_is_used_again` | a removal elsewhere, a spawn into the slot, and a reader | 3 | 2 | `live_unclaim_stores` |
 //! | `indices_come_back_once` | two removals elsewhere and the owner: no index twice, none lost, and the count is right | 3 | 2 | `live_return_relaxed` |
@@ -129,7 +129,7 @@ impl Cells {
         owner.insert(Ref(NonNull::from(cell)))
     }
 
-    /// Ends the cell, as its runner does, who has no reference of its own.
+    /// Ends the cell, as its runner does, which has no reference of its own.
     fn end(&self, id: usize, remove: impl FnOnce() -> Removed<Ref>) {
         // SAFETY: only the runner writes it.
         self.0[id].ended.with_mut(|ended| unsafe { *ended = true });

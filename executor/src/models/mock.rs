@@ -124,8 +124,8 @@ pub(super) struct MockEnv {
     net: Option<Net>,
 }
 
-/// The netpoll, with one timer: what a thread in it and who arms owe each other (`Alarm` in
-/// `ws_reactor`), and no time.
+/// The netpoll, with one timer: what a thread in it and a thread that arms owe each other (`Alarm`
+/// in `ws_reactor`), and no time.
 pub(super) struct Net {
     /// Whoever has it may poll.
     poller: Mutex<()>,
@@ -401,8 +401,8 @@ impl MockEnv {
         self.peers.iter().for_each(|peer| self.unpark(peer));
     }
 
-    /// No permit was lost or doubled, and nobody is counted who does not spin. For when all threads
-    /// are done.
+    /// No permit was lost or doubled, and no thread is counted that does not spin. For when all
+    /// threads are done.
     pub(super) fn assert_settled(&self) {
         let running = self
             .peers
@@ -595,7 +595,7 @@ impl Worker {
         }
     }
 
-    /// As [`next`](Self::next), for who has looked and found nothing.
+    /// As [`next`](Self::next), for a thread that has looked and found nothing.
     pub(super) fn park_and_next(&self) -> Found {
         self.park();
         self.next()
@@ -677,7 +677,7 @@ impl Worker {
     }
 }
 
-/// Two jobs of which neither ends before the other has begun: so two threads are needed.
+/// Two jobs. Neither ends before the other has begun: so two threads are needed.
 pub(super) struct Pair {
     begun: Counter,
     both: Parker,

@@ -6,7 +6,7 @@
 //! | `an_owner_leaves_while_it_is_revoked` | the permit is released once | 3 | 0.1 | `permit_leave_stores`, `permit_revoke_stores` |
 //! | `an_owner_parks_while_it_is_revoked_and_woken` | the same, and the owner is woken | 3 | 0.8 | `permit_lost_park_releases` |
 //! | `a_thief_takes_from_a_thread_that_was_revoked` | the same while the stuck one comes back, and both want that work | 2 | 0.9 | also `permit_lost_park_releases` |
-//! | `work_beside_a_stuck_poll_is_taken` | who gets the released permit takes the work of the one that is stuck | 3 | 1.6 | `permit_revoke_keeps_the_ring` |
+//! | `work_beside_a_stuck_poll_is_taken` | the thread that gets the released permit takes the work of the one that is stuck | 3 | 1.6 | `permit_revoke_keeps_the_ring` |
 //! | `a_child_of_a_stuck_poll_is_taken` | the same for the child that it has forked | 3 | 1.6 | `permit_revoke_leaves_the_child` |
 //! | `a_permit_that_is_revoked_goes_to_what_waits` | the same for work that came while no permit was free | 2 | 1.2 | `permit_revoke_does_not_look` |
 //! | `a_thread_that_leaves_wakes_another_for_what_waits` | the same when the permit is given up | 3 | 1.2 | `permit_release_does_not_look` |
@@ -17,15 +17,15 @@
 //! | `a_sleep_that_brings_work_beside_a_wake` | a thread takes a permit for what its sleep has brought while it is handed another: one goes back, and both jobs are done | 2 | 0.3 | `permit_unpark_loses_the_other` |
 //! | `a_bit_that_a_waker_left_behind_hides_nobody` | a waker hands a permit over between the worker state and the bit: thieves see the P once its thread runs something (*A parked P is empty*) | 2 | 2.1 | `permit_handed_keeps_the_bit` |
 //! | `a_sleep_that_brings_work_beside_a_release` | the same where no permit is free until another thread gives one up: the work is done | 3 | 0.7 | `permit_after_sleep_sleeps_on` |
-//! | `pinned_work_gets_the_permit_that_is_released` | who wants a permit and who releases one see each other | 3 | 0.7 | `permit_release_forgets_who_wants`, `permit_want_no_fence` |
-//! | `two_that_want_a_permit_get_it_in_turn` | the same with two who want one | 2 | 15.4 | `permit_wanting_looks_once` |
-//! | `two_permits_for_one_that_wants_one` | two permits come to one who wants one: one goes back | 3 | 1.2 | `permit_hand_stores` |
+//! | `pinned_work_gets_the_permit_that_is_released` | a thread that wants a permit and one that releases a permit see each other | 3 | 0.7 | `permit_release_forgets_who_wants`, `permit_want_no_fence` |
+//! | `two_that_want_a_permit_get_it_in_turn` | the same with two threads that want one | 2 | 15.4 | `permit_wanting_looks_once` |
+//! | `two_permits_for_one_that_wants_one` | two permits come to a thread that wants one: one goes back | 3 | 1.2 | `permit_hand_stores` |
 //! | `a_busy_worker_lends_its_permit` | a permit is lent, and comes back with the next work | 2 | 0.8 | `permit_awake_stores` |
-//! | `work_of_a_stuck_poll_comes_before_who_wants` | what lay beside a stuck poll is run before a thread goes on that wants a permit, and that one goes on then | 2 | 1.8 | `permit_revoke_serves_who_wants_first` |
-//! | `work_comes_before_who_waits_at_a_fork` | the same where a computation gives way at a fork, for that one and for another that waits there | 2 | 1.9 | `permit_give_way_does_not_look` |
-//! | `a_poller_comes_before_who_waits_at_a_fork` | the same for a thread that is to wait in the netpoll; those at forks go on when it parks | 2 | 2.4 | `permit_give_way_forgets_the_netpoll`, `permit_park_forgets_who_wants` |
-//! | `who_gave_way_beside_a_spinner_goes_on` | where a spinner sees to the work, the permit goes to who wants one | 3 | 0.2 | `permit_give_way_forgets_who_wants` |
-//! | `work_that_comes_while_a_thread_gives_way` | work and permit come at once: the work is done, and who gave way goes on | 2 | 5.2 | `permit_give_way_wants_too_late` |
+//! | `work_of_a_stuck_poll_comes_before_one_that_wants` | what lay beside a stuck poll is run before a thread goes on that wants a permit, and that one goes on then | 2 | 1.8 | `permit_revoke_serves_who_wants_first` |
+//! | `work_comes_before_one_that_waits_at_a_fork` | the same where a computation gives way at a fork, for that one and for another that waits there | 2 | 1.9 | `permit_give_way_does_not_look` |
+//! | `a_poller_comes_before_one_that_waits_at_a_fork` | the same for a thread that is to wait in the netpoll; those at forks go on when it parks | 2 | 2.4 | `permit_give_way_forgets_the_netpoll`, `permit_park_forgets_who_wants` |
+//! | `one_that_gave_way_beside_a_spinner_goes_on` | where a spinner sees to the work, the permit goes to a thread that wants one | 3 | 0.2 | `permit_give_way_forgets_who_wants` |
+//! | `work_that_comes_while_a_thread_gives_way` | work and permit come at once: the work is done, and the thread that gave way goes on | 2 | 5.2 | `permit_give_way_wants_too_late` |
 //!
 //! Each ends with a count of all permits: the free ones and those of the Ps that run are as many as
 //! there were. A thread that waits for a permit which nobody will hand to it is a deadlock.
@@ -272,7 +272,7 @@ fn a_busy_worker_lends_its_permit() {
         let want = move || {
             wanting.get_permit(wanting.own_peer().parker());
             assert_eq!(number(wanting.next()), 7);
-            // What comes now is for who lent it.
+            // What comes now is for the thread that lent it.
             wanting.mock.push_foreign(Job::new(0));
             wanting.leave();
         };
@@ -424,7 +424,7 @@ impl First {
 }
 
 #[test]
-fn work_of_a_stuck_poll_comes_before_who_wants() {
+fn work_of_a_stuck_poll_comes_before_one_that_wants() {
     explore(2, |turn| {
         let (mock, [stuck, wanting, sleeper]) = mock(1);
         let sleeper = sleeper.arrive().asleep();
@@ -443,7 +443,7 @@ fn work_of_a_stuck_poll_comes_before_who_wants() {
 }
 
 #[test]
-fn work_comes_before_who_waits_at_a_fork() {
+fn work_comes_before_one_that_waits_at_a_fork() {
     explore(2, |turn| {
         let (mock, [forks, wanting, sleeper]) = mock(1);
         let sleeper = sleeper.arrive().asleep();
@@ -465,7 +465,7 @@ fn work_comes_before_who_waits_at_a_fork() {
 }
 
 #[test]
-fn a_poller_comes_before_who_waits_at_a_fork() {
+fn a_poller_comes_before_one_that_waits_at_a_fork() {
     explore(2, |turn| {
         let (mock, [forks, wanting, sleeper]) = mock(1);
         let sleeper = sleeper.arrive().asleep();
@@ -473,7 +473,7 @@ fn a_poller_comes_before_who_waits_at_a_fork() {
         let wanting = wanting.arrive().wanting();
         let poller = First::new();
         let before = poller.clone();
-        // Who goes on last lets it end.
+        // The thread that goes on last lets it end.
         let [one, other] = [mock.clone(), mock.clone()];
         let alone = Arc::new(AtomicBool::new(true));
         let [first, second] = [alone.clone(), alone];
@@ -502,7 +502,7 @@ fn a_poller_comes_before_who_waits_at_a_fork() {
 }
 
 #[test]
-fn who_gave_way_beside_a_spinner_goes_on() {
+fn one_that_gave_way_beside_a_spinner_goes_on() {
     explore(3, |turn| {
         let (mock, [forks, spinner]) = arrived(2);
         let spinner = spinner.start_spinning();

@@ -2,10 +2,10 @@
 //!
 //! | model | shows | bound | seconds | mutants that fail it |
 //! | --- | --- | --- | --- | --- |
-//! | `who_pushes_after_the_last_thread_drops_the_task` | a waker that has only its task meets the whole shutdown: the task is dropped once, and the runtime stands until the waker is out | 3 | 0.3 | `shutdown_pusher_does_not_look`, `shutdown_keeps_nothing`, `shutdown_lets_go_of_a_live_task` |
-//! | `who_queued_before_the_sweep_and_pushes_after_the_end_drops_the_task` | the same for a task that nobody finds idle | 3 | 0.3 | `shutdown_push_no_fence`, `shutdown_close_no_fence`, `shutdown_closed_does_not_drain` |
+//! | `one_that_pushes_after_the_last_thread_drops_the_task` | a waker that has only its task meets the whole shutdown: the task is dropped once, and the runtime stands until the waker is out | 3 | 0.3 | `shutdown_pusher_does_not_look`, `shutdown_keeps_nothing`, `shutdown_lets_go_of_a_live_task` |
+//! | `one_that_queued_before_the_sweep_and_pushes_after_the_end_drops_the_task` | the same for a task that nobody finds idle | 3 | 0.3 | `shutdown_push_no_fence`, `shutdown_close_no_fence`, `shutdown_closed_does_not_drain` |
 //! | `the_last_task_and_the_end_see_each_other` | a task that ends on a foreign thread meets the end, and the thread that waits for it | 3 | 3.4 | `shutdown_foreign_does_not_look`, `shutdown_foreign_no_fence`, `shutdown_last_task_*` |
-//! | `who_ends_the_last_tasks_of_two_tables_see_each_other` | two tasks that are pushed after the end, and whose tables their threads find empty | 3 | 3.4 | `shutdown_two_tables_no_fence` |
+//! | `two_that_end_the_last_tasks_of_two_tables_see_each_other` | two tasks that are pushed after the end, and whose tables their threads find empty | 3 | 3.4 | `shutdown_two_tables_no_fence` |
 //! | `a_task_that_enters_at_the_end_has_a_runtime` | a task that a foreign thread enters when the end may be over: the runtime stands until its waker is out | 3 | 5.8 | `shutdown_foreign_keeps_nothing`, `shutdown_counts_without_the_lock` |
 //! | `a_task_that_enters_when_it_drains_is_cancelled` | a task that a foreign thread enters when the draining may have begun is cancelled by one or the other | 3 | 0.5 | `shutdown_drain_no_fence`, `shutdown_foreign_does_not_abort` |
 //! | `the_last_task_and_the_draining_see_each_other` | a task that ends on a P's thread when the draining begins: the shutdown thread is told | 3 | 0.5 | `shutdown_drain_asks_nobody`, `shutdown_drain_does_not_look`, `shutdown_called_no_fence` |
@@ -15,9 +15,9 @@
 //!
 //! The environment is a `MockRuntime` with threads that have no work of their own, so no permit
 //! moves; its tasks, their live table and the global queue are the shipped ones. Every reference to
-//! the runtime is counted, and who comes in touches a cell that the last reference touches when it
-//! goes: a runtime that goes too early is a race that loom reports, and one that never goes is seen
-//! at the end.
+//! the runtime is counted, and a thread that comes in touches a cell that the last reference
+//! touches when it goes: a runtime that goes too early is a race that loom reports, and one that
+//! never goes is seen at the end.
 #![expect(
     unsafe_code,
     reason = "a scheduler handle finds its runtime by the address that it carries, as in `given.rs`"
@@ -460,7 +460,7 @@ impl Drop for Waits {
 }
 
 #[test]
-fn who_pushes_after_the_last_thread_drops_the_task() {
+fn one_that_pushes_after_the_last_thread_drops_the_task() {
     explore(3, |turn| {
         let strong = MockRuntime::new(1);
         let runtime = strong.0.clone();
@@ -477,7 +477,7 @@ fn who_pushes_after_the_last_thread_drops_the_task() {
 }
 
 #[test]
-fn who_queued_before_the_sweep_and_pushes_after_the_end_drops_the_task() {
+fn one_that_queued_before_the_sweep_and_pushes_after_the_end_drops_the_task() {
     explore(3, |turn| {
         let strong = MockRuntime::new(1);
         let runtime = strong.0.clone();
@@ -519,7 +519,7 @@ fn the_last_task_and_the_end_see_each_other() {
 }
 
 #[test]
-fn who_ends_the_last_tasks_of_two_tables_see_each_other() {
+fn two_that_end_the_last_tasks_of_two_tables_see_each_other() {
     explore(3, |turn| {
         let strong = MockRuntime::with_tables(2, 1);
         let runtime = strong.0.clone();
@@ -551,7 +551,7 @@ fn a_task_that_enters_when_it_drains_is_cancelled() {
         };
         let ends = move || {
             strong.0.begin_draining();
-            // Who ends it stays until the task is gone.
+            // The thread that ends it stays until the task is gone.
             strong
         };
         let kept = Arc::new(std::sync::Mutex::new(None));

@@ -184,7 +184,7 @@ pub(super) struct Canary {
 
 impl Canary {
     fn touch(&self) {
-        // SAFETY: its owner is the only one who comes here.
+        // SAFETY: its owner is the only one that comes here.
         self.touched.with_mut(|touched| unsafe { *touched += 1 });
     }
 }

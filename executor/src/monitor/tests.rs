@@ -60,7 +60,7 @@ fn sim_threads(runtime: &Runtime) -> &SimThreads {
     sim_threads.as_ref().expect("its clock is virtual")
 }
 
-/// Threads of a runtime with two permits, the first of which is in a poll, and the monitor.
+/// Threads of a runtime with two permits, and the monitor. The first thread is in a poll.
 struct Watched {
     runtime: Runtime,
     threads: Vec<Worker>,
@@ -510,7 +510,7 @@ fn its_looks_are_counted() {
 }
 
 #[test]
-fn who_finds_no_permit_wakes_it() {
+fn one_that_finds_no_permit_wakes_it() {
     let mut watched = Watched::new(runtime(), 2);
     for _ in 0..2 {
         let shared = watched.shared();
@@ -533,7 +533,7 @@ fn who_finds_no_permit_wakes_it() {
 }
 
 #[test]
-fn who_finds_no_permit_leaves_word_for_who_comes_to_a_fork() {
+fn one_that_finds_no_permit_leaves_word_for_one_that_comes_to_a_fork() {
     let mut watched = Watched::new(runtime(), 2);
     // Whether its next fork was to come by. It has, then.
     let is_asked = |watched: &Watched| {

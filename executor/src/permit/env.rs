@@ -15,7 +15,7 @@
 //!
 //! All of it is generic and has one user in the shipped build, so it costs what functions cost.
 //!
-//! # Who is woken
+//! # Which thread is woken
 //!
 //! A wake-up begins with a permit and the duty to spin, taken in one step (`Idle::submit`). They go
 //! to a parked thread; the one that waits in the netpoll is the last to be disturbed. If none is
@@ -33,7 +33,7 @@
 //!
 //! If the permit was taken away for the sake of others, the first comes last.
 //!
-//! # *Who is heard*
+//! # *What is heard*
 //!
 //! Something that is awaited (an armed timer, a registered source) is *heard* if one of two facts
 //! holds:
@@ -55,7 +55,7 @@
 //!
 //! Nothing else counts. It does not matter to which P the timers belong, or which thread arms: a
 //! worker, one in an announced block, in a nested `block_on`, in a hook, or none of this runtime's.
-//! So no other place decides who is heard.
+//! So no other place decides what is heard.
 //!
 //! Each step ends with a sequentially consistent fence before its look. Of two steps that overlap,
 //! the one with the second fence sees what the other one did:
@@ -328,7 +328,7 @@ pub(crate) trait Env: Sized {
         }
     }
 
-    /// No thread could be started for these; see *Who is woken* in the module's head.
+    /// No thread could be started for these; see *Which thread is woken* in the module's head.
     fn refused(&self, permit: Permit, spinning: Spinning) {
         self.idle().release(permit, Some(spinning));
         self.after_release();
@@ -340,7 +340,7 @@ pub(crate) trait Env: Sized {
         if !self.idle().parked().is_empty() && self.any_work() {
             self.wake_for(1);
         } else if self.has_queued() || self.lacks_a_poller() {
-            // The reasons are in `block_on.rs` (*Standing in*) and under *Who is heard*.
+            // The reasons are in `block_on.rs` (*Standing in*) and under *What is heard*.
             let waiting = |peer: &&Self::Peer| peer.state().load() == WorkerState::Waiting;
             for peer in self.peers().filter(waiting) {
                 self.notify_owner(peer);
@@ -486,7 +486,7 @@ pub(crate) trait Env: Sized {
         self.leave_netpoll();
         drop(poller);
         // Ordering: SeqCst: between this thread's leave and its look at the permits; pairs with the
-        // fence in `Idle::release`, see *Who is heard*.
+        // fence in `Idle::release`, see *What is heard*.
         fence(SeqCst);
     }
 
@@ -508,7 +508,7 @@ pub(crate) trait Env: Sized {
     }
 
     /// A timer was armed or moved to an earlier time, or a source registered, and no thread waited
-    /// in the netpoll: sees to it that it is heard, see *Who is heard*. After a sequentially
+    /// in the netpoll: sees to it that it is heard, see *What is heard*. After a sequentially
     /// consistent fence, which is the netpoll's.
     fn heard(&self) {
         if self.is_unattended() {

@@ -4,7 +4,7 @@
 //! `Env`. The runtime and the models implement it. When each phase begins, by which thread, and how
 //! long it lasts, is in `sched/shutdown.rs`.
 //!
-//! # *Who may do what in which phase*
+//! # *What may be done in which phase*
 //!
 //! | phase | a spawn | a task | a blocking call that has not begun | a thread | timers and sockets |
 //! | --- | --- | --- | --- | --- | --- |

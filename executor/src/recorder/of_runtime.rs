@@ -58,8 +58,8 @@ struct Asked {
 pub struct NewEvents {
     /// In the order of time.
     pub events: Vec<Event>,
-    /// The Ps of which older events are missing, and from when on they are whole again. They were
-    /// overwritten, or too many.
+    /// The Ps that lack older events, and from when on their events are whole again. The older ones
+    /// were overwritten, or too many.
     pub gaps: Vec<(Option<usize>, Duration)>,
 }
 

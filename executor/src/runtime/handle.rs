@@ -199,8 +199,9 @@ impl Handle {
     }
 
     /// The tasks that can never wake: they are idle, and nothing has a waker of them, in no socket,
-    /// no timer, no channel and no other library. Or all who have one are lost as well, as tasks
-    /// that wait for each other's handles. Only an abort or the end of the runtime can end them.
+    /// no timer, no channel and no other library. Or all that have one are lost tasks as well, as
+    /// when tasks wait for each other's handles. Only an abort or the end of the runtime can end
+    /// them.
     ///
     /// None is named that could still be woken. One that waits for a task with an abort handle
     /// could: an abort ends that task. Also an extra poll could bring it on, as

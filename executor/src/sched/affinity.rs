@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_woken_is_kept_off_its_wakers_cpu_until_it_wakes_up() {
+    fn one_that_is_woken_is_kept_off_its_wakers_cpu_until_it_wakes_up() {
         let before = cpus();
         let affinity = Affinity::new();
         let thread = ThreadId::current();

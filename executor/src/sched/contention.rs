@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_no_permit_under_contention_gives_its_core_up_twice() {
+    fn one_that_has_no_permit_under_contention_gives_its_core_up_twice() {
         let runtime = one_worker().build_with(Clock::stopped()).unwrap();
         let [first, second, third] = callers(&runtime);
         let mut first = Some(first);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_no_caller_under_contention_keeps_its_core() {
+    fn one_that_is_no_caller_under_contention_keeps_its_core() {
         let runtime = one_worker().build_with(Clock::stopped()).unwrap();
         let [first, second, third] = callers(&runtime);
         assert_eq!(yields(&third, || ()), YIELDS);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn who_gave_its_core_up_for_long_in_vain_mostly_keeps_it() {
+    fn one_that_gave_its_core_up_for_long_in_vain_mostly_keeps_it() {
         let runtime = one_worker().build_with(Clock::stopped()).unwrap();
         let [first, second, third] = callers(&runtime);
         let clock = third.shared.time.clock();

@@ -48,7 +48,7 @@
 //! # *Wakers in a step*
 //!
 //! A step wakes what the netpoll and the timers bring, and a waker may be any code. It may announce
-//! a block, and be back when no permit is free. It may take so long that the monitor takes the
+//! a block, and be back when no permit is free. It may take so much time that the monitor takes the
 //! permit. So after a step has woken something, it looks at the permit again. If the permit is
 //! gone, the step goes on as one without a permit (S3). A waker that is not a task's comes last,
 //! and runs in [`Worker::enter_user_code`]; see `foreign_wakers.rs`. If nothing was due, this costs
@@ -392,7 +392,7 @@ impl Worker {
 
     /// Fires what is due on any P and looks at the netpoll: at a look for all, and in the middle
     /// of a poll. No other thread does this if every permit is held by a thread that never runs
-    /// dry. See *Who is heard* in `permit/env.rs`.
+    /// dry. See *What is heard* in `permit/env.rs`.
     pub(crate) fn look_around(&self) {
         self.fire_all_timers();
         self.look_at_netpoll();

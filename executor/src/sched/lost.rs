@@ -8,8 +8,8 @@ use std::{
 use super::dump::TaskDump;
 use crate::cell::Id;
 
-/// A task that can never be polled again, unless it is aborted: no waker of it is left, or the
-/// only ones wait for tasks of which the same is true.
+/// A task that can never be polled again, unless it is aborted: no waker of it is left, or the only
+/// ones wait for tasks that can never be polled again either.
 ///
 /// It is shown as a sentence. See [`Handle::lost_tasks`](crate::runtime::Handle::lost_tasks).
 #[derive(Clone, Debug)]
@@ -25,7 +25,7 @@ pub struct LostTask {
     pub ring: Vec<Id>,
 }
 
-/// Who wants to know of lost tasks.
+/// What wants to know of lost tasks.
 #[derive(Clone, Default)]
 pub(crate) struct Lost {
     pub(crate) hook: Option<LostHook>,

@@ -53,7 +53,7 @@ pub(super) struct Watched {
     ended: Cell<Option<u64>>,
 }
 
-/// Who looks at a poll. A type each, so that a poll that nobody looks at is compiled without it.
+/// What looks at a poll. A type each, so that a poll that nobody looks at is compiled without it.
 pub(super) trait Watch {
     /// Runs the task.
     #[inline(always)]

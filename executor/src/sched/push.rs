@@ -26,7 +26,7 @@
 //! limit (`WAKES` in `policy/constants.rs`). If it took longer, none passes. So a ring of tasks
 //! with one token soon wakes no thread. If a task spawns a child and computes on, another thread
 //! starts the child at once. (Whether the woken thread got something to do is no measure: the
-//! wake-up itself takes so long that the worker is often there first.)
+//! wake-up itself takes so much time that the worker is often there first.)
 //!
 //! The wake-up is an offer. A thief that still finds the P at the same step takes the task without
 //! the usual wait: the wake-up took longer than that. The woken thread is kept off this one's CPU;

@@ -1,11 +1,11 @@
 //! The scheduler under a seed: many virtual workers of the real scheduler on one thread, and one
-//! choice at a time of who goes on.
+//! choice at a time of which one goes on.
 //!
 //! # How it works
 //!
 //! The runtime is an ordinary one, with a virtual clock. Whatever would be a thread is a [`Thread`]
 //! here: a `Worker` and the point at which it stands. The driver chooses, from the seed, one of
-//! those who can go on, and lets it take one step: find and poll one task, begin to park, check,
+//! those that can go on, and lets it take one step: find and poll one task, begin to park, check,
 //! fall asleep, wake up. These are the functions that a real thread runs in its loop (`find.rs`,
 //! `permit/sleep.rs`); only the loop is the driver's. The monitor's looks, calls from foreign
 //! threads and the passing of time are chosen in the same way.
@@ -111,7 +111,7 @@ thread_local! {
     static DRIVER: RefCell<Option<Rc<Driver>>> = const { RefCell::new(None) };
 }
 
-/// Who may take a step.
+/// What may take a step.
 #[derive(Clone, Copy, Debug)]
 enum Turn {
     Thread(usize),
@@ -146,7 +146,7 @@ struct Driver {
     log: RefCell<VecDeque<Logged>>,
 }
 
-/// When, how deep on the stack, who, and where that one stood.
+/// When, how deep on the stack, whose turn, and where that one stood.
 type Logged = (u64, usize, Turn, Option<At>);
 
 /// How a scenario is set up.

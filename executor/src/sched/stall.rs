@@ -9,8 +9,8 @@
 //! - The end of a stall that was reported is always reported, with its whole time. There are no
 //!   more of these than of the first, so they have no limit of their own.
 //!
-//! A report that a stall has begun or goes on has the stack of its thread (`stall/stack.rs`). Who
-//! tells it, is in `stall/teller.rs`.
+//! A report that a stall has begun or goes on has the stack of its thread (`stall/stack.rs`). Which
+//! thread tells it, is in `stall/teller.rs`.
 //!
 //! The monitor does not stay awake for the second and the third. A thread that is stuck beside an
 //! idle runtime has lost its permit or has the last one. If it has one, the monitor does not sleep

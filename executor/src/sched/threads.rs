@@ -1,8 +1,8 @@
 //! Threads of the runtime: how one is started, and how many there may be.
 //!
 //! A thread is started when a permit and the duty to spin find no thread parked (`permit/env.rs`,
-//! *Who is woken*). It is counted before it exists, under the lock that a shutdown looks at, so
-//! that the closing either refuses it or waits for it. What the cap or the system refuses is
+//! *Which thread is woken*). It is counted before it exists, under the lock that a shutdown looks
+//! at, so that the closing either refuses it or waits for it. What the cap or the system refuses is
 //! counted, and reported once a second at most. Nothing is lost: the P goes back to the vacant
 //! ones, and permit and spinning are *refused*.
 //!

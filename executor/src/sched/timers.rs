@@ -2,8 +2,8 @@
 //!
 //! Each P has a shard of its own, and foreign threads have one together (`timer/shard.rs`). A P's
 //! thread fires its own shard. A thread that waits in the netpoll, a search and the monitor fire
-//! all of them. Which thread waits for the earliest deadline is decided in `permit/env.rs` (*Who is
-//! heard*).
+//! all of them. Which thread waits for the earliest deadline is decided in `permit/env.rs` (*What
+//! is heard*).
 
 use std::task::Waker;
 

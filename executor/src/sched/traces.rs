@@ -1,4 +1,4 @@
-//! Await trees: who asks for them, and what they got.
+//! Await trees: which callers ask for them, and what these got.
 //!
 //! An ask names the tasks that are idle, and those that another ask has woken. Each of them is
 //! woken to have its next poll traced (`cell/traced.rs`), and the thread that polls it answers.
@@ -231,13 +231,13 @@ impl fmt::Display for AwaitFrame {
     }
 }
 
-/// Who waits for traced polls, by task.
+/// The asks that wait for traced polls, by task.
 #[derive(Debug, Default)]
 pub(crate) struct Traces {
     asks: Mutex<HashMap<Id, Vec<Arc<Ask>>>>,
 }
 
-/// One who asks.
+/// A caller that asks.
 #[derive(Debug, Default)]
 pub(crate) struct Ask {
     state: Mutex<AskState>,

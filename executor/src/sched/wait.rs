@@ -15,9 +15,9 @@
 //! and 0.84 of the messages.
 //!
 //! So it passes on what it found once, tells the monitor, and then sleeps on its parker while every
-//! permit is taken. Those who have them look at the netpoll (*Who is heard* in `permit/env.rs`),
-//! and if they are stuck, the monitor sees to it within a millisecond. It is called back by the
-//! next permit that is free.
+//! permit is taken. The threads that have them look at the netpoll (*What is heard* in
+//! `permit/env.rs`), and if they are stuck, the monitor sees to it within a millisecond. It is
+//! called back by the next permit that is free.
 //!
 //! [`Builder::keep_alive`]: crate::runtime::Builder::keep_alive
 //!

@@ -1,6 +1,6 @@
 //! What idle tasks wait for, as far as the runtime knows: timers, sockets, and other tasks.
 //!
-//! It is asked from the other side: who has a waker of the task? All timers, all sources of the
+//! It is asked from the other side: what has a waker of the task? All timers, all sources of the
 //! netpoll and all tasks are walked once, and each waker that is a task's is noted under that
 //! task's address. So a wait costs nothing until somebody asks. Not seen is what has no such waker:
 //! a channel, a lock, a library's own list, and a combinator that has put a waker of its own in

@@ -1,5 +1,5 @@
 //! I1, I2, S1, S2, S6, H3: one task beside a few flags: whether it waits, is queued, runs or is
-//! done; who refers to it; and whose its output is.
+//! done; what refers to it; and whose its output is.
 //!
 //! The task is the shipped one, in a cell and in a live table. Its scheduler is a queue of this
 //! thread. What its polls do is in the program as well: they wake it, keep its waker, abort it,
@@ -7,7 +7,7 @@
 //!
 //! Three things are compared after each step: the state word with the flags; the number of
 //! references with what this program holds; and what is alive of the future, the output and the
-//! wakers of the two who may join it.
+//! wakers of the two outsiders that may join it.
 
 use std::{
     any::Any,
@@ -111,7 +111,7 @@ pub fn run(drops: Drops, steps: &[Step]) {
     WORLD.take();
 }
 
-/// The two outsiders who may join. A third one is the task itself.
+/// The two outsiders that may join. A third one is the task itself.
 const OUTSIDERS: usize = 2;
 
 static FUNCTIONS: Functions = Functions {

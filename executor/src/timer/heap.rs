@@ -31,7 +31,7 @@
 //! 3. At most [`DEAD_KEPT`] entries are dead, or no more than are armed. A thread that makes it one
 //!    more sweeps the heap. A sweep is linear and pays for itself: half of what it visits goes.
 //!
-//! The top may be dead, or put off. Who is about to sleep until its deadline [settles](
+//! The top may be dead, or put off. A thread that is about to sleep until its deadline [settles](
 //! TimerHeap::settle) it first, so that an idle runtime is not woken for a timer that is gone. A
 //! busy one does not pay for that at each cancel: a timer that comes and goes is never in the way
 //! of the others.

@@ -5,7 +5,7 @@
 //! (F6). Any thread may cancel, too: a task that moved takes its sleeps along and leaves their
 //! entries where they are.
 //!
-//! # Who does what
+//! # What each call does
 //!
 //! | | under the lock | outside |
 //! | --- | --- | --- |
@@ -23,7 +23,7 @@
 //! another thread, and arming must cost no system call while no thread waits:
 //!
 //! ```text
-//! the waiter                              who arms
+//! the waiter                              the armer
 //! 1. announce: "about to wait"            1. publish the next deadline
 //! 2. SeqCst fence                         2. SeqCst fence
 //! 3. read the deadlines of all shards     3. does anybody wait later than that? then tell it
@@ -37,7 +37,7 @@
 //!
 //! (With *timer slack*, in `sched/wait.rs`, it waits up to 200 us longer than that.)
 //!
-//! If no thread waits in step 3, the armer sees to it that one will: *Who is heard* in
+//! If no thread waits in step 3, the armer sees to it that one will: *What is heard* in
 //! `permit/env.rs`.
 //!
 //! Only a deadline that becomes *earlier* is told. One that becomes later (fired, cancelled) is
@@ -174,7 +174,7 @@ impl TimeDriver {
     }
 
     /// Sees to it that a thread looks at the timers at `deadline`: one that waits in the netpoll,
-    /// or one that is found by *Who is heard* in `permit/env.rs`. It was published before: see *A
+    /// or one that is found by *What is heard* in `permit/env.rs`. It was published before: see *A
     /// deadline is not overslept* in the module's head.
     fn tell(&self, deadline: u64) {
         self.netpoll.arm(|| {

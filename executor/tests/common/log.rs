@@ -25,7 +25,7 @@ pub(crate) fn line(event: &tracing::Event<'_>) -> String {
 }
 
 /// With something in it: what is empty has an address behind its allocation, and LeakSanitizer
-/// would not see who keeps it.
+/// would not see what keeps it.
 struct Listener(fn(&tracing::Event<'_>));
 
 impl tracing::Subscriber for Listener {

@@ -22,7 +22,7 @@ use ws_executor::{
     task::{self, Builder, Id, Priority, id, name, try_id, yield_now},
 };
 
-/// Who the code is that asks.
+/// The id and the name of the task that asks.
 fn who() -> (Option<Id>, Option<String>) {
     (try_id(), name())
 }

@@ -2,11 +2,11 @@
 //! spawned, what it is doing and how old it is, also while every worker is stuck. It polls nothing,
 //! and waits for nobody.
 //!
-//! It fails when `TaskDump::new` does not look at who is running (a stuck task then counts as
-//! queued), when `Shared::dump` leaves out the scheduler handle of what foreign threads spawn, when
-//! a task's place and its priority are taken from two readings of their word, when a carrier is
-//! shown or counted beside its pinned task, and when `end` in `cell/raw.rs` wakes the joiner before
-//! the task has left its table.
+//! It fails when `TaskDump::new` does not look at the tasks that are running (a stuck task then
+//! counts as queued), when `Shared::dump` leaves out the scheduler handle of what foreign threads
+//! spawn, when a task's place and its priority are taken from two readings of their word, when a
+//! carrier is shown or counted beside its pinned task, and when `end` in `cell/raw.rs` wakes the
+//! joiner before the task has left its table.
 
 use crate::common;
 
@@ -128,7 +128,7 @@ common::with_workers! {
         assert!(named(&dump, "queued").iter().all(|task| task.state == TaskState::Queued));
         let last = dump.iter().find(|task| task.id == unnamed.id()).unwrap();
         assert_eq!((last.name.as_deref(), last.state), (None, TaskState::Queued));
-        // Who was spawned first is the oldest, to the precision of the clock.
+        // The task that was spawned first is the oldest, to the precision of the clock.
         let age = |name: &str| named(&dump, name)[0].age;
         assert!(age("idle") + Duration::from_millis(10) >= age("stuck"));
         assert!(age("stuck") + Duration::from_millis(10) >= last.age);
@@ -216,7 +216,7 @@ common::with_workers! {
         }
     }
 
-    /// Who is woken by the end of a task does not find it alive.
+    /// A joiner that is woken by the end of a task does not find the task alive.
     fn that_its_joiner_does_not_see_any_more(workers: usize) {
         /// Looks at what is alive when it is woken.
         struct Look(Handle, Mutex<Option<Vec<TaskDump>>>);

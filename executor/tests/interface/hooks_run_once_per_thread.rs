@@ -225,7 +225,8 @@ common::with_workers! {
         }
     }
 
-    /// Who drops a runtime in a hook of its own is one of those that the drop would wait for.
+    /// A thread that drops a runtime in a hook of that runtime is one of the threads that the drop
+    /// would wait for.
     fn a_runtime_may_be_dropped_in_its_own_hook(workers: usize) {
         for at_the_start in [true, false] {
             let cell = Arc::new(Mutex::new(None::<Runtime>));

@@ -186,7 +186,7 @@ common::with_workers! {
         });
     }
 
-    /// Looking without waiting does not forget who waits.
+    /// Looking without waiting does not forget the waiter.
     fn try_join_next_keeps_the_waiter(workers: usize) {
         let runtime = runtime(workers);
         let mut set = JoinSet::new();
@@ -343,7 +343,7 @@ common::with_workers! {
         assert!(set.try_join_next().is_none() && set.is_empty());
     }
 
-    /// A member that ended before it came in wakes who waits already.
+    /// A member that ended before it came in wakes the task that waits already.
     fn an_early_member_wakes_the_waiter(workers: usize) {
         let runtime = runtime(workers);
         let done = runtime.spawn(async { 5 });
@@ -400,7 +400,7 @@ common::with_workers! {
         }
     }
 
-    /// Who waits for a set that loses its members is told that it is empty.
+    /// The waiter of a set that loses its members is told that the set is empty.
     fn detaching_them_wakes_the_waiter(workers: usize) {
         let runtime = runtime(workers);
         let mut set = JoinSet::new();

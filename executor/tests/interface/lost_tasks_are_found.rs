@@ -109,7 +109,7 @@ common::with_workers! {
         drop((sender, of_channel, task, keep));
     }
 
-    fn who_waits_for_a_lost_task_is_lost(workers: usize) {
+    fn one_that_waits_for_a_lost_task_is_lost(workers: usize) {
         let runtime = runtime(workers);
         let handle = runtime.handle();
         let end = runtime.spawn(pending::<()>());
@@ -163,7 +163,7 @@ common::with_workers! {
     }
 
     // The abort would end it, and wake the other one.
-    fn who_waits_for_a_task_that_may_be_aborted_is_not(workers: usize) {
+    fn one_that_waits_for_a_task_that_may_be_aborted_is_not(workers: usize) {
         let runtime = runtime(workers);
         let handle = runtime.handle();
         let inner = runtime.spawn(pending::<()>());
@@ -196,7 +196,7 @@ common::with_workers! {
         assert_eq!(found[1].ring, [pinned_id, other_id]);
     }
 
-    // With someone outside who can wake one of them.
+    // With something outside that can wake one of them.
     fn a_ring_with_a_waker_outside_is_not(workers: usize) {
         let runtime = runtime(workers);
         let handle = runtime.handle();

@@ -246,7 +246,7 @@ fn a_span_ends_where_it_is_dropped_and_belongs_to_its_task() {
 /// The wake is recorded between the begin and the end of the waker's poll. So a recording tells
 /// which task woke which.
 #[test]
-fn a_wake_is_in_the_poll_of_who_woke() {
+fn a_wake_is_in_the_poll_of_one_that_woke() {
     let runtime = Builder::new().workers(1).record(Level::Full);
     let runtime = runtime.sysmon(Sysmon::Off).build().unwrap();
     let (waiter, waker) = runtime.block_on(async {

@@ -103,7 +103,7 @@ fn join(runtime: &Runtime, tasks: Vec<JoinHandle<()>>) {
 fn what_waits_in_the_global_queue(workers: usize, how: Stuck) {
     let (runtime, door) = (runtime(workers), Arc::new(Door::default()));
     let stuck = all_stuck(&runtime, workers, &door, how);
-    // A hundred tasks, of which the last lets the others go.
+    // A hundred tasks. The last one lets the others go.
     let ran = Arc::new(AtomicUsize::new(0));
     for _ in 0..100 {
         let (door, ran) = (door.clone(), ran.clone());
@@ -183,7 +183,7 @@ fn timers_fire(workers: usize, how: Stuck) {
                 let waker = Waker::from(Arc::new(Opens(door.clone())));
                 let time = Duration::from_millis(1 + n as u64 % 3);
                 let mut sleep = pin!(ws_executor::time::sleep(time));
-                // Once more, if this thread lost its core for so long.
+                // Once more, if this thread lost its core for that time.
                 while poll_once(sleep.as_mut(), &waker).is_ready() {
                     sleep.reset(Instant::now() + time);
                 }

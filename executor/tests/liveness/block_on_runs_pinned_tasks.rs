@@ -206,7 +206,7 @@ common::with_workers! {
     }
 
     /// A call that wakes itself in each of its polls never sleeps, and somebody fires its timers
-    /// all the same. Without a monitor nobody does who was not woken for it.
+    /// all the same. Without a monitor only a thread does that was woken for it.
     fn busy_with_itself_beside_a_timer(workers: usize) {
         let builder = Builder::new().workers(workers).sysmon(Sysmon::Off);
         let runtime = builder.build().unwrap();
@@ -270,8 +270,8 @@ common::with_workers! {
         }
     }
 
-    /// A pinned task that never ends is dropped with the runtime, on its thread, and who waits for
-    /// it hears of it.
+    /// A pinned task that never ends is dropped with the runtime, on its thread, and the one that
+    /// waits for it hears of it.
     fn the_runtime_ends_meanwhile(workers: usize) {
         let (waits, dropped) = (Arc::new(Count::new()), Arc::new(Count::new()));
         let runtime = runtime(workers);

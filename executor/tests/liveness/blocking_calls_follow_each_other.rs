@@ -27,7 +27,7 @@ use ws_executor::{
     time::{sleep, timeout},
 };
 
-/// Nobody takes a permit from who blocks without a word.
+/// Nobody takes a permit from a thread that blocks without a word.
 fn unwatched(workers: usize) -> Runtime {
     Builder::new()
         .workers(workers)

@@ -24,7 +24,7 @@ use ws_executor::{
 /// 220 to 238 where one that has lost its permit goes on.
 const TICKS: usize = 300;
 
-/// Forks until it is told to stop: a computation of which there is always more.
+/// Forks until it is told to stop: a computation that always has more to do.
 fn compute(stop: &AtomicBool, depth: usize) {
     while !stop.load(SeqCst) {
         if depth == 0 {
@@ -120,7 +120,7 @@ common::with_workers! {
 /// is one more for each that the monitor takes. One worker, since more of them than there are cores
 /// hold each other up, and a thread without a core comes to no fork.
 #[test]
-fn who_has_lost_its_permit_waits_at_its_next_fork() {
+fn one_that_has_lost_its_permit_waits_at_its_next_fork() {
     fn go_on(stop: &AtomicBool, depth: usize) {
         while !stop.load(SeqCst) {
             if depth == 0 {

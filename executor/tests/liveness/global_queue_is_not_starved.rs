@@ -256,7 +256,8 @@ fn a_queue_gets_its_share(tasks: usize) {
     }
 }
 
-/// Who has less than its share of what waits takes a batch, not one task at every 61st tick.
+/// A worker that has less than its share of what waits takes a batch, not one task at every 61st
+/// tick.
 #[test]
 fn a_short_local_queue_fills_up() {
     const TASKS: usize = 3_000;

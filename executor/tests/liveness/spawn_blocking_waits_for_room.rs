@@ -53,7 +53,7 @@ fn tasks_run(runtime: &Runtime) {
 }
 
 common::with_workers! {
-    /// Many more jobs than threads, each of which waits for a task.
+    /// Many more jobs than threads. Each job waits for a task.
     fn jobs_that_wait_for_async_work_end(workers: usize) {
         for max_threads in [workers + 1, 2 * workers, 2 * workers + 2] {
             let runtime = Builder::new().workers(workers).max_threads(max_threads).build().unwrap();

@@ -116,7 +116,7 @@ common::with_workers! {
             assert!(report.running_for >= THRESHOLD);
             assert_eq!(report.suppressed, 0);
             if report.kind != StallKind::Blocked {
-                // It had no core for so long that it came to its wait between two looks.
+                // It had no core for a while, and so it came to its wait between two looks.
                 continue;
             }
             let words = report.to_string();
@@ -222,7 +222,7 @@ common::with_workers! {
             if report.id == stalled {
                 break;
             }
-            // One of its leaves had no core for so long.
+            // One of its leaves had no core for the time of a stall.
         }
     }
 

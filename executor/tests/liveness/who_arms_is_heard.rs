@@ -202,7 +202,7 @@ common::with_workers! {
 #[test]
 fn what_is_reset_to_the_past_is_ready_at_the_next_poll() {
     limited(|| {
-        // Time stands still for who does not wait.
+        // Time stands still for a task that does not wait.
         let runtime = Builder::new().clock(Clock::Paused).build().unwrap();
         runtime.block_on(async {
             let mut sleep = time::sleep(HOUR);

@@ -1,6 +1,6 @@
-//! J1, J3, J4: who runs what in fib(4), by the scheduler's own log. With one worker the order is
-//! that of plain calls; with two, the parent's id is in the thief's log, the oldest first, and the
-//! fork deque is no longer than the depth.
+//! J1, J3, J4: which worker runs what in fib(4), by the scheduler's own log. With one worker the
+//! order is that of plain calls; with two, the parent's id is in the thief's log, the oldest first,
+//! and the fork deque is no longer than the depth.
 //!
 //! The walk by continuations with two workers is taken by threads here, which wait for each other
 //! at its steps; the same a step at a time, with all that waits on the deques, is in
@@ -44,7 +44,8 @@ fn logged(workers: usize) -> Runtime {
         .unwrap()
 }
 
-/// The log, once it tells of the end of the task: who joins it may be woken a moment before.
+/// The log, once it tells of the end of the task: a thread that joins it may be woken a moment
+/// before.
 fn log_with_the_end(runtime: &Runtime, task: Id) -> Vec<Event> {
     loop {
         let events = runtime.handle().recording().events;

@@ -82,7 +82,7 @@ fn one_worker_runs_fib_4_as_plain_calls_do() {
     }
     common::limited(|| {
         let log = Log::default();
-        // Without the monitor, who would let others in for a thread that has no core.
+        // Without the monitor, which would let others in for a thread that has no core.
         let runtime = Builder::new()
             .workers(1)
             .sysmon(Sysmon::Off)
@@ -224,7 +224,7 @@ common::with_workers! {
             assert!(futures::poll!(&mut all).is_pending());
             drop(all);
             drop(fork(async move { third.add() }));
-            // Who begins later would have it.
+            // A task that begins later would have it.
             assert_eq!(Arc::strong_count(&never), 2);
         });
         runtime.block_on(task).unwrap();

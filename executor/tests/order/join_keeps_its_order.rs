@@ -2,9 +2,9 @@
 //! this worker's deque, and a thief takes the oldest. With one worker the order is that of plain
 //! calls.
 //!
-//! The walk through fib(4) by tasks with one and two workers, as a log of who ran what. A join
-//! pushes one of its two branches and calls the other, which by the walk its thread would pop in
-//! the next step; so the order of the steps is the same, and a deque has one branch less.
+//! The walk through fib(4) by tasks with one and two workers, as a log of which thread ran what. A
+//! join pushes one of its two branches and calls the other, which by the walk its thread would pop
+//! in the next step; so the order of the steps is the same, and a deque has one branch less.
 //!
 //! It fails when `join_on` in `fork_join/steps.rs` calls the first closure after the second.
 
@@ -22,7 +22,7 @@ use ws_executor::{
     trace::{Event, EventKind, Level},
 };
 
-/// Who ran which call, in the order of their beginnings.
+/// Which thread ran which call, in the order of their beginnings.
 #[derive(Default)]
 struct Log(Mutex<Vec<(ThreadId, String)>>);
 
@@ -145,9 +145,9 @@ fn with_two_workers_the_thief_takes_the_oldest_branch_of_fib_4() {
 }
 
 /// T2 steals fib(3), and T1 comes to the join before that is done. The fib(2) that T2 has forked is
-/// then for T1, or, if T1 found nothing for some microseconds and gave its permit up, for who got
-/// that: never for T2, which sits in fib(1) meanwhile. (With a clock that stands still it is always
-/// T1: `sched/find/tests/fib_4.rs`.)
+/// then for T1, or, if T1 found nothing for some microseconds and gave its permit up, for the
+/// thread that got that: never for T2, which sits in fib(1) meanwhile. (With a clock that stands
+/// still it is always T1: `sched/find/tests/fib_4.rs`.)
 #[test]
 fn with_two_workers_the_branch_of_a_stolen_fib_3_goes_back_to_its_owner_s_permit() {
     #[derive(Default)]

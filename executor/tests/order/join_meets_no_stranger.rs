@@ -200,15 +200,16 @@ fn a_waiting_join_gives_its_permit_up_by_itself() {
     });
 }
 
-/// Forks until it is true: what waits for somebody who asks is promoted at one of these forks.
+/// Forks until it is true: what waits for a thread that asks is promoted at one of these forks.
 fn fork_until(done: &AtomicBool) {
     while !done.load(SeqCst) {
         join(|| (), || ());
     }
 }
 
-/// Who waits at a waiting join helps, or gives its permit to somebody who asks: so what the thief
-/// forks is taken, at every such join. An ask that was forgotten left the thief alone for good.
+/// A thread that waits at a waiting join helps, or gives its permit to a thread that asks: so what
+/// the thief forks is taken, at every such join. An ask that was forgotten left the thief alone for
+/// good.
 #[test]
 fn what_a_thief_forks_is_taken_while_the_owner_waits() {
     common::limited(|| {
@@ -258,7 +259,7 @@ fn what_a_thief_forks_is_taken_while_the_owner_unwinds() {
 /// A thread whose first branch panicked waits for the second one, and helps with nothing: what it
 /// ran could not unwind.
 #[test]
-fn who_unwinds_runs_no_branch() {
+fn one_that_unwinds_runs_no_branch() {
     common::limited(|| {
         common::listen_to_panics();
         let runtime = runtime(2);

@@ -1,6 +1,7 @@
 //! O1, O2, O3, O4: tasks have a priority. A worker takes the higher ones first, and equals in their
-//! order; its queue is bounded, and what does not fit goes where its priority belongs; who has
-//! nothing steals the high ones; and a high one in the queue of a stuck worker does not wait.
+//! order; its queue is bounded, and what does not fit goes where its priority belongs; a worker
+//! that has nothing steals the high ones; and a high one in the queue of a stuck worker does not
+//! wait.
 //!
 //! Most of it is about one worker that is active while the others are held, so that the order is
 //! exact. They fail when `highest` in `sched/priority.rs` takes what it finds first, when
@@ -21,8 +22,8 @@ use ws_executor::{
     task::{self, Priority},
 };
 
-/// A runtime of which one worker is active: all others are in the middle of a poll until the gate
-/// opens, and nobody takes their permits.
+/// A runtime with one active worker: all others are in the middle of a poll until the gate opens,
+/// and nobody takes their permits.
 struct OneActive {
     runtime: Runtime,
     gate: Arc<Gate>,
@@ -308,7 +309,7 @@ with_several! {
     }
 
     /// O3: a worker that has nothing takes the upper half of another's, the highest first.
-    fn who_has_nothing_steals_the_high_ones_first(workers: usize) {
+    fn one_that_has_nothing_steals_the_high_ones_first(workers: usize) {
         let runtime = Builder::new()
             .workers(workers)
             .sysmon(Sysmon::Off)

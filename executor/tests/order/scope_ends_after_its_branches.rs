@@ -3,7 +3,7 @@
 //!
 //! It fails when `drain` in `fork_join/scope.rs` does not wait for branches that are out, when
 //! `fail` in `fork_join/scope.rs` keeps no panic, and when `take_newest_of` in `branch/jobs.rs`
-//! does not ask of which scope a job is.
+//! does not ask to which scope a job belongs.
 
 use crate::common;
 

@@ -26,7 +26,7 @@ use ws_executor::{
 
 type Log = Arc<Mutex<Vec<&'static str>>>;
 
-/// One worker, and no monitor who ends slices by the clock.
+/// One worker, and no monitor that ends slices by the clock.
 fn one() -> Runtime {
     Builder::new()
         .workers(1)

@@ -147,7 +147,7 @@ common::with_workers! {
             let waker = Waker::from(Arc::new(foreign));
             let _entered = runtime.enter();
             let mut short = Box::pin(ws_executor::time::sleep(Duration::from_millis(1)));
-            // Once more, if this thread lost its core for so long.
+            // Once more, if this thread lost its core for that time.
             while short.as_mut().poll(&mut Context::from_waker(&waker)).is_ready() {
                 short.reset(Instant::now() + Duration::from_millis(1));
             }

@@ -26,7 +26,7 @@ use futures::{
 };
 use ws_executor::{runtime::Handle, spawn};
 
-/// Calls of one foreign thread, each of which spawns a task and waits for it.
+/// Calls of one foreign thread. Each call spawns a task and waits for it.
 fn callbacks(handle: &Handle, calls: usize) {
     for call in 0..calls {
         let answer = handle.block_on(async move { spawn(async move { call + 1 }).await });
@@ -116,7 +116,7 @@ common::with_workers! {
         });
     }
 
-    /// Tasks in a line, each of which adds one; every value is put in by a task of its own.
+    /// Tasks in a line. Each task adds one; every value is put in by a task of its own.
     fn threads003(workers: usize) {
         const STAGES: usize = 50;
         const VALUES: usize = 100;

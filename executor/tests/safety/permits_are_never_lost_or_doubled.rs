@@ -209,7 +209,7 @@ fn comes_to_rest(handle: &Handle, workers: usize) {
     }
 }
 
-/// As many threads run as there are permits: so many can meet, none of which announces anything.
+/// As many threads run as there are permits: so many can meet, and none of them announces anything.
 fn all_permits_run(runtime: &Runtime, tally: &Arc<Tally>, workers: usize) {
     let meet = Arc::new(Barrier::new(workers));
     let (begun, gate) = (Arc::new(Count::new()), Arc::new(Gate::default()));

@@ -3,7 +3,8 @@
 //! starve them.
 //!
 //! It fails when `push_foreign` in `sched/inject.rs` puts a pinned task into the global queue, and
-//! (starvation) when neither a worker's 61st tick nor the monitor looks at who wants a permit.
+//! (starvation) when neither a worker's 61st tick nor the monitor looks at the threads that want a
+//! permit.
 
 use crate::common;
 

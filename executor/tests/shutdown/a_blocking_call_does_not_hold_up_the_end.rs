@@ -1,5 +1,5 @@
 //! S7: a blocking call that never returns does not hold up the end of its runtime. The drop waits
-//! for `Builder::shutdown_grace` and no longer, and then reports who is left, with name and place;
+//! for `Builder::shutdown_grace` and no longer, and then reports what is left, with name and place;
 //! a shutdown in the background does not wait. Jobs that have not begun by then are cancelled. When
 //! a call does return, its thread clears up behind it.
 //!

@@ -1,7 +1,7 @@
 //! S7, S8: the end of a runtime bears what goes on meanwhile. Threads spawn, wake and leave while
 //! it ends; destructors and thread-locals use it; wakers and handles that outlive it do nothing, or
-//! are told. Every future is dropped all the same. Where they wait, and who ends the runtime, is in
-//! `shutdown_drops_everything.rs`.
+//! are told. Every future is dropped all the same. Where they wait, and which thread ends the
+//! runtime, is in `shutdown_drops_everything.rs`.
 //!
 //! It fails when one of the three steps of *Clearing away* in `sched/shutdown.rs` is left out.
 

@@ -81,7 +81,8 @@ fn crowd(runtime: &Runtime, each: usize) -> Crowd {
                 begun.add();
                 pending::<()>().await;
             });
-            // It may go first. Who is polled then, before its own turn comes, would end by itself.
+            // It may go first. A task that is polled then, before its own turn comes, would end by
+            // itself.
             let _ = pinned.await;
             pending::<()>().await;
         }));

@@ -140,7 +140,7 @@ common::with_workers! {
 
     /// One that waits for good is told in time, so that its thread is out before the grace is over;
     /// or soon afterwards, on a machine that is busy.
-    fn who_waits_for_a_timer_is_told_of_the_end(workers: usize) {
+    fn one_that_waits_for_a_timer_is_told_of_the_end(workers: usize) {
         for background in [false, true] {
             let builder = Builder::new().workers(workers);
             let runtime = builder.shutdown_grace(SHORT).build().unwrap();
@@ -337,7 +337,7 @@ common::with_workers! {
         let runtime = builder.shutdown_grace(SHORT).build().unwrap();
         let handle = runtime.handle().clone();
         let (own, ended) = (Arc::new(Mutex::new(Some(runtime))), Arc::new(Count::new()));
-        // Two threads, of which one at most waits in the netpoll for good. The first that ends has
+        // Two threads. One of them at most waits in the netpoll for good. The first that ends has
         // the runtime.
         let together = Arc::new(Count::new());
         let calls = [(); 2].map(|()| {

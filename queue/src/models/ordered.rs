@@ -84,7 +84,7 @@ impl Job {
 
     /// Consumes the job. Loom objects if its pusher's write is not visible here.
     fn id(self) -> u32 {
-        // SAFETY: who has the job has its payload; loom checks that.
+        // SAFETY: the one that has the job has its payload; loom checks that.
         self.0.payload.with(|payload| unsafe { *payload })
     }
 }

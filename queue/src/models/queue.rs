@@ -78,9 +78,9 @@ impl Job {
         self.peek()
     }
 
-    /// The same for who keeps it.
+    /// The same for a caller that keeps it.
     fn peek(&self) -> u32 {
-        // SAFETY: who has the job has its payload; loom checks that.
+        // SAFETY: the one that has the job has its payload; loom checks that.
         self.0.payload.with(|payload| unsafe { *payload })
     }
 }

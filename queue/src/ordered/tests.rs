@@ -185,7 +185,7 @@ fn the_shared_queue_is_first_after_sixty_of_ones_own() {
 }
 
 #[test]
-fn who_has_nothing_steals_the_upper_half_before_it_takes_what_is_shared() {
+fn one_that_has_nothing_steals_the_upper_half_before_it_takes_what_is_shared() {
     let (queue, locals) = Queue::new(2);
     queue.push(Entry::new(9, 9));
     for level in 1..=4 {
@@ -217,7 +217,7 @@ fn an_entry_may_be_changed_and_pushed_again() {
 }
 
 #[test]
-fn who_comes_first_takes_a_share_and_leaves_the_others_theirs() {
+fn one_that_comes_first_takes_a_share_and_leaves_the_others_theirs() {
     let (queue, locals) = Queue::new(2);
     let lens = || (queue.len(), locals[0].len(), locals[1].len());
     let empty = || [queue.is_empty(), locals[0].is_empty(), locals[1].is_empty()];

@@ -1,4 +1,4 @@
-//! I8: what is in `runnext` goes to its owner, or to one thief who has seen it stay there: a thief
+//! I8: what is in `runnext` goes to its owner, or to one thief that has seen it stay there: a thief
 //! shows what it has seen before, and gets nothing if the owner has moved on meanwhile.
 //!
 //! It fails when `steal` in `queue/src/runnext.rs` takes whatever is there.

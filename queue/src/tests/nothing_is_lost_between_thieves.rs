@@ -1,5 +1,5 @@
 //! S2, S5, I3, I10: however many thieves compete for a ring, each item goes to one of them or to
-//! its owner, once, and shows what was written before its push; and of those who compete, one
+//! its owner, once, and shows what was written before its push; and of those that compete, one
 //! succeeds.
 //!
 //! It fails when an exchange of the head in `queue/src/local.rs` becomes a store, and when `push`
@@ -9,7 +9,7 @@
 use super::*;
 
 /// Three thieves, each with a ring of its own that the others steal from as well, against an owner
-/// who pushes, pops and overflows.
+/// that pushes, pops and overflows.
 #[test]
 fn nothing_is_lost_between_thieves() {
     let count = scaled(40_000);
@@ -70,7 +70,7 @@ fn nothing_is_lost_between_thieves() {
 /// S5: somebody gets on. All steal from one ring that nobody else touches: every try of a round
 /// that finds the ring busy means that another one has taken something.
 #[test]
-fn of_those_who_compete_one_succeeds() {
+fn of_those_that_compete_one_succeeds() {
     const THIEVES: usize = 4;
     for _ in 0..scaled(200) {
         let mut source = Source::default();

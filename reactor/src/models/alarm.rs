@@ -21,7 +21,7 @@ use crate::{
     },
 };
 
-/// No model lasts so long.
+/// No model lasts as long as this.
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// The timers of a runtime. There is one that is a long way off, and others come that are due at

@@ -1,5 +1,5 @@
-//! Who waits in the netpoll, and who calls: *An interrupt is not lost* and *Nobody waits* in
-//! `netpoll.rs`.
+//! Which thread waits in the netpoll, and which one calls: *An interrupt is not lost* and *Nobody
+//! waits* in `netpoll.rs`.
 //!
 //! | model | shows | bound | seconds | mutants that fail it |
 //! | --- | --- | --- | --- | --- |

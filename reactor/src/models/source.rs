@@ -1,11 +1,11 @@
-//! A source and who waits for it: *The race* in `source.rs`, and *no edge is erased* in
+//! A source and the tasks that wait for it: *The race* in `source.rs`, and *no edge is erased* in
 //! `readiness.rs`.
 //!
 //! | model | shows | bound | seconds | mutants that fail it |
 //! | --- | --- | --- | --- | --- |
 //! | `a_poll_for_readiness_meets_an_event` | a task that asks by a poll function is woken by an event, or sees it | 3 | 0.1 | `source_note_takes_first`, `source_poll_ready_looks_once`, `source_poll_ready_looks_first` |
 //! | `a_future_that_waits_meets_an_event` | the same for a future | 3 | 0.1 | `source_future_looks_once`; also `source_note_takes_first` |
-//! | `a_read_that_finds_nothing_meets_an_event` | the same for an operation: who sees the tick of an event sees what it was about | 3 | 0.3 | `source_try_looks_once`, `readiness_snapshot_relaxed`, `readiness_note_relaxed`, `readiness_note_does_not_count` |
+//! | `a_read_that_finds_nothing_meets_an_event` | the same for an operation: a task that sees the tick of an event sees what it was about | 3 | 0.3 | `source_try_looks_once`, `readiness_snapshot_relaxed`, `readiness_note_relaxed`, `readiness_note_does_not_count` |
 //! | `a_late_clear_erases_no_edge` | the same while an older event is cleared | 3 | 0.4 | `readiness_clear_ignores_the_tick` |
 //! | `a_poll_that_asks_first_meets_an_event` | the same for a task that asks whether there is anything to try | 3 | 0.1 | `source_poll_waits_looks_once` |
 //! | `a_deregistration_tells_who_waits` | a task that waits is woken by the end of its source, or sees it | 3 | 0.3 | `source_deregister_takes_first` |

@@ -37,7 +37,7 @@ pub(crate) fn is_last(round: usize, begin: Instant) -> bool {
 }
 
 /// A turn in a loop that waits for another thread: mostly so short that the two can meet anywhere,
-/// and now and then it gives up the core, of which there may be only one.
+/// and now and then it gives up the core, for there may be only one.
 pub(crate) fn spin(turn: usize) {
     if turn % 64 == 63 {
         thread::yield_now();

@@ -122,8 +122,9 @@ fn nobody_is_awaited_once_the_wait_is_over() {
     }
 }
 
-// Fails if there is no fence between the flag and the look at who waits, or none in `prepare`, on a
-// machine and in a run that is unlucky enough; and at once if either look is left out.
+// Fails if there is no fence between the flag and the look at the thread that waits, or none in
+// `prepare`, on a machine and in a run that is unlucky enough; and at once if either look is left
+// out.
 #[test]
 fn from_another_thread_it_always_arrives() {
     let _limit = TimeLimit::new();

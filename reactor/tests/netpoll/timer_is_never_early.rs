@@ -91,8 +91,8 @@ fn a_wait_that_has_begun_is_brought_forward() {
 }
 
 // Fails without the two fences, in a run that is unlucky enough; and at once if `arm` does not look
-// at who waits. The deadline is put where the waiting thread looks only before it waits, as the
-// scheduler's timers are.
+// at the thread that waits. The deadline is put where the waiting thread looks only before it
+// waits, as the scheduler's timers are.
 #[test]
 fn arming_and_waiting_do_not_miss_each_other() {
     let _limit = TimeLimit::new();

@@ -1,4 +1,4 @@
-//! The run: who takes the next step, and when the time moves.
+//! The run: which task or host takes the next step, and when the time moves.
 //!
 //! ```text
 //! loop:

@@ -28,7 +28,7 @@ fn a_wait_for_a_word_that_differs_ends_at_once() {
 }
 
 #[test]
-fn who_waits_for_a_listener_that_closes_is_reset() {
+fn one_that_waits_for_a_listener_that_closes_is_reset() {
     compare(|seen| {
         let path = std::env::temp_dir().join(format!("ws-sim-closes-{}", process::id()));
         fs::create_dir_all(path.parent().unwrap()).unwrap();

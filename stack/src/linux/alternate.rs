@@ -34,7 +34,7 @@ impl AlternateStack {
 
 impl Drop for AlternateStack {
     fn drop(&mut self) {
-        // Others who have set up theirs meanwhile may put this one back. Then it stays.
+        // Other code that has set up its own meanwhile may put this one back. Then it stays.
         let is_current = current().is_some_and(|current| current.ss_sp == self.0);
         if is_current && set(ptr::null_mut(), libc::SS_DISABLE) {
             // SAFETY: the mapping is this one's, and no handler runs on it: this thread is here.

@@ -52,7 +52,7 @@ static SLOT: Slot<Copy> = Slot::new(Copy {
     length: 0,
 });
 
-/// Held by the asker, who also chooses the signal.
+/// Held by the asker, which also chooses the signal.
 static ASKER: Mutex<()> = Mutex::new(());
 
 /// The signal that has our handler; 0: none.

@@ -1,4 +1,4 @@
-//! A computation may outlive who awaits it, for a drop does not wait for its end.
+//! A computation may outlive the task that awaits it, for a drop does not wait for its end.
 
 async fn caller() -> i32 {
     let number = 1;

@@ -1,4 +1,4 @@
-//! And its result goes to who awaits it.
+//! And its result goes to the task that awaits it.
 
 use std::rc::Rc;
 

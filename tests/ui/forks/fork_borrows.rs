@@ -1,4 +1,4 @@
-//! A forked task may outlive who forked it.
+//! A forked task may outlive the task that forked it.
 
 async fn parent() -> i32 {
     let number = 1;

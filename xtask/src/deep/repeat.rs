@@ -1,5 +1,5 @@
 //! The scheduler's tests many times, alone and beside loops that take both cores from them: what
-//! depends on who is scheduled when shows only sometimes.
+//! depends on which thread is scheduled when shows only sometimes.
 
 use std::{
     hint,

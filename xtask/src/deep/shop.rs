@@ -151,7 +151,7 @@ impl Log {
         }
     }
 
-    /// The log, for who is to read more.
+    /// The log, for a reader who needs more.
     pub(crate) fn path(&self) -> std::path::Display<'_> {
         self.path.display()
     }

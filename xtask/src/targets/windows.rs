@@ -82,7 +82,7 @@ const UNFIT: &[(&str, &[&str])] = &[
             // WSAEMSGSIZE for a datagram that is longer than the buffer.
             "a_peek_leaves_the_datagram",
             // The second reader after a reset reads the end.
-            "a_reset_is_an_error_for_who_waits_and_for_who_comes_later",
+            "a_reset_is_an_error_for_one_that_waits_and_for_one_that_comes_later",
             // WSAESHUTDOWN has no kind in std.
             "the_end_of_the_sending_side_is_read_and_the_other_side_stays",
         ],

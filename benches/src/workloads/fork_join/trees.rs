@@ -108,7 +108,7 @@ pub(super) struct Node {
 
 impl Node {
     /// The boxes lie in the order of plain calls: a parent's first, then the left child's, as in a
-    /// tree that is built from the top. Who goes right first meets them in no order.
+    /// tree that is built from the top. A walk that goes right first meets them in no order.
     fn new(depth: usize, value: u64) -> Self {
         let mut root = Node::leaf(value);
         root.grow(depth);

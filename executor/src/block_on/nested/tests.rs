@@ -135,7 +135,7 @@ fn a_future_that_a_pinned_task_has_woken_is_polled_before_a_sleep() {
 }
 
 #[test]
-fn who_waits_above_a_poll_is_woken_where_its_thread_sleeps() {
+fn one_that_waits_above_a_poll_is_woken_where_its_thread_sleeps() {
     let runtime = runtime();
     let worker = thread(&runtime);
     let above = Root::new();

@@ -1,6 +1,6 @@
 //! J1: branches are found from the oldest on, wherever they were when somebody asked: linked,
-//! placed, or above both. J5: none of them is lost or left on the tail, however many there are. Who
-//! prints a runtime from another thread reads no cell of a branch deque's owner. That fails when
+//! placed, or above both. J5: none of them is lost or left on the tail, however many there are. A
+//! print of a runtime from another thread reads no cell of a branch deque's owner. That fails when
 //! `Debug` is derived for `Tail`.
 //!
 //! It fails when `place` in `branch/deque.rs` gives the indices the wrong way round, forgets
@@ -216,7 +216,7 @@ fn the_newest_stay_linked_where_the_array_has_no_place() {
 }
 
 #[test]
-fn who_prints_a_lane_reads_nothing_of_its_owners() {
+fn one_that_prints_a_lane_reads_nothing_of_its_owners() {
     let printed = format!("{:?}", BranchDeque::new());
     assert!(printed.contains("asked"), "{printed}");
     for cell in ["newest", "capacity", "top", "split:"] {

@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::scale::scaled;
 
-/// A reference to a number, whose count shows who has released it.
+/// A reference to a number, whose count shows which side has released it.
 #[derive(Clone)]
 struct Ref(Arc<u64>);
 
@@ -160,8 +160,8 @@ fn an_index_shows_its_task_as_long_as_it_lives() {
     }
 }
 
-/// Who removes a task that is being looked at does not wait, and leaves the table's reference to
-/// the reader.
+/// A thread that removes a task does not wait while the task is being looked at. It leaves the
+/// table's reference to the reader.
 #[test]
 fn a_reader_releases_what_is_removed_under_its_claim() {
     let (table, owner) = live_table();

@@ -1,4 +1,4 @@
-//! What a task's header says to those who do not know its future, for tasks of each kind.
+//! What a task's header says to code that does not know its future, for tasks of each kind.
 
 use std::{
     future::{pending, poll_fn},
@@ -89,7 +89,7 @@ fn pinned_tasks_and_those_with_a_priority_go_other_ways() {
     refuse(task, handle);
 }
 
-/// A dump tells by it who runs which task.
+/// A dump tells by it which thread runs which task.
 #[test]
 fn an_address_is_that_of_one_live_task() {
     let (scheduler, owner) = scheduler();
@@ -111,7 +111,7 @@ fn an_address_is_that_of_one_live_task() {
     assert_eq!(scheduler.live().len(), 0);
 }
 
-/// S6: what is dropped unjoined may panic, and so may who is told of it.
+/// S6: what is dropped unjoined may panic, and so may the code that is told of it.
 #[test]
 fn an_output_whose_drop_panics_harms_nobody() {
     struct Spiteful;

@@ -124,7 +124,7 @@ impl Case {
         }
     }
 
-    /// The poll has lasted for so long, and its thread computed all the time.
+    /// The poll has lasted for the given time, and its thread computed all the time.
     fn computes(lasted: u64) -> Self {
         let mut case = Self::new();
         case.view.now = BEGAN + lasted;
@@ -132,7 +132,7 @@ impl Case {
         case
     }
 
-    /// It has lasted for so long, and its thread blocked all the time.
+    /// It has lasted for the given time, and its thread blocked all the time.
     fn blocks(lasted: u64) -> Self {
         let mut case = Self::computes(lasted);
         case.answers.cpu = Some(0);

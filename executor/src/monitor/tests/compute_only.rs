@@ -120,7 +120,7 @@ fn it_is_not_calm_for_some_looks_after_a_thread_waited() {
 }
 
 #[test]
-fn who_pushes_for_all_wakes_it() {
+fn one_that_pushes_for_all_wakes_it() {
     let mut watched = computing();
     let begin = |watched: &mut Watched| {
         assert_eq!(

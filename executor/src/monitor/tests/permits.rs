@@ -14,10 +14,11 @@
 //! it; the others if a thread that sleeps or blocks is one, and if the monitor does not stay awake
 //! beside one.
 //!
-//! Branches of a join: the third test from the end fails if who runs one does not give way in the
-//! middle of a leaf, or at once, or if others do so; the next if it does so for another
-//! computation, or if it is not noted who forks; the last if a shared branch counts among what
-//! others need a computing thread's permit for, or if who shares one does not give way.
+//! Branches of a join: the third test from the end fails if the thread that runs one does not give
+//! way in the middle of a leaf, or at once, or if others do so; the next if it does so for another
+//! computation, or if it is not noted which thread forks; the last if a shared branch counts among
+//! what others need a computing thread's permit for, or if a thread that shares one does not give
+//! way.
 
 use super::{super::*, Watched};
 use crate::{
@@ -38,8 +39,8 @@ use crate::{
 const SHORT_WAIT: Duration = Duration::from_nanos(SHORT_WAIT_NS);
 const SLICE: Duration = Duration::from_nanos(SLICE_NS);
 
-/// Two threads with both permits, the first of which is in a poll, and the monitor; a task waits
-/// for one of them.
+/// Two threads with both permits, and the monitor. The first thread is in a poll, and a task waits
+/// for one of the two.
 struct Beside {
     runtime: Runtime,
     poller: Worker,
@@ -165,7 +166,7 @@ fn a_thread_that_starts_a_process_has_its_slice() {
 }
 
 #[test]
-fn who_waits_for_long_is_mostly_not_waited_for() {
+fn one_that_waits_for_long_is_mostly_not_waited_for() {
     let mut beside = Beside::new();
     let waits: Vec<_> = (0..8).map(|_| beside.is_waited_for()).collect();
     assert_eq!(waits, [true, true, false, true, false, false, true, false]);
@@ -204,7 +205,7 @@ fn a_long_wait_that_nobody_minds_is_no_short_one() {
 }
 
 #[test]
-fn who_has_had_its_slice_is_not_waited_for() {
+fn one_that_has_had_its_slice_is_not_waited_for() {
     let mut beside = Beside::new();
     beside.begins();
     assert!(beside.keeps_it(SLICE - PACE_FAST), "it computes");
@@ -236,7 +237,7 @@ fn a_short_wait_is_waited_for_by_many_looks() {
 }
 
 #[test]
-fn who_computes_for_a_slice_gives_its_permit_to_what_is_queued() {
+fn one_that_computes_for_a_slice_gives_its_permit_to_what_is_queued() {
     // In the ring of another, or with one that has forked.
     for has_forked in [false, true] {
         let mut watched = Watched::new(runtime(), 2);
@@ -256,7 +257,7 @@ fn who_computes_for_a_slice_gives_its_permit_to_what_is_queued() {
 }
 
 #[test]
-fn who_asked_for_a_permit_gets_it_from_the_next_look_too() {
+fn one_that_asked_for_a_permit_gets_it_from_the_next_look_too() {
     let mut watched = Watched::new(runtime(), 2);
     watched.begins();
     watched.shared().need_permit();
@@ -264,7 +265,7 @@ fn who_asked_for_a_permit_gets_it_from_the_next_look_too() {
         !watched.looks_after(SLICE - PACE_FAST),
         "its slice is not over"
     );
-    // What was queued was taken meanwhile; more may come to who asked.
+    // What was queued was taken meanwhile; more may come to the thread that asked.
     assert!(watched.looks_after(PACE_FAST));
     assert!(!watched.peer().state.has_permit());
     watched.end();
@@ -304,7 +305,7 @@ fn of_computations_that_fork_one_a_look_loses_its_permit() {
 }
 
 #[test]
-fn who_computes_on_is_a_stray_until_it_blocks() {
+fn one_that_computes_on_is_a_detached_computation_until_it_blocks() {
     let mut watched = Watched::new(runtime(), 2);
     let shared = watched.runtime.handle().shared().clone();
     let branch_deque = &shared.peer(1).queues.branch_deque;
@@ -336,7 +337,7 @@ fn who_computes_on_is_a_stray_until_it_blocks() {
 }
 
 #[test]
-fn who_mostly_sleeps_is_no_stray() {
+fn one_that_mostly_sleeps_is_no_detached_computation() {
     let mut watched = Watched::new(runtime(), 2);
     watched.begins();
     watched.wants();
@@ -364,7 +365,7 @@ fn who_mostly_sleeps_is_no_stray() {
 }
 
 #[test]
-fn who_comes_back_from_a_block_without_a_permit_is_a_stray() {
+fn one_that_comes_back_from_a_block_without_a_permit_is_a_detached_computation() {
     let builder = Builder::new().workers(1).stall_threshold(None);
     let runtime = builder.build_with(Clock::stopped()).unwrap();
     let shared = runtime.handle().shared();
@@ -381,7 +382,7 @@ fn who_comes_back_from_a_block_without_a_permit_is_a_stray() {
 }
 
 #[test]
-fn the_monitor_is_awake_beside_a_stray() {
+fn the_monitor_is_awake_beside_a_detached_computation() {
     let mut watched = Watched::new(runtime(), 2);
     watched.begins();
     watched.wants();
@@ -402,7 +403,7 @@ fn the_monitor_is_awake_beside_a_stray() {
 }
 
 #[test]
-fn who_blocks_is_no_stray() {
+fn one_that_blocks_is_no_detached_computation() {
     let mut watched = Watched::new(runtime(), 2);
     watched.begins();
     watched.wants();
@@ -433,7 +434,7 @@ fn a_computation_that_forks_gives_way_in_the_middle_of_a_leaf() {
 }
 
 #[test]
-fn who_has_forked_gives_way_to_tasks_in_the_middle_of_a_leaf() {
+fn one_that_has_forked_gives_way_to_tasks_in_the_middle_of_a_leaf() {
     let has_permit = |watched: &Watched| watched.peer().state.has_permit();
     let forks = |watched: &Watched| watched.threads[0].come_to_a_fork();
     // Beside a computation that waits for a permit at a fork.
@@ -486,32 +487,33 @@ fn beside_a_shared_branch(blocks: bool) -> WorkerState {
 }
 
 #[test]
-fn a_shared_branch_takes_the_permit_of_who_blocks() {
+fn a_shared_branch_takes_the_permit_of_one_that_blocks() {
     assert_eq!(beside_a_shared_branch(true), WorkerState::Stuck);
     assert_eq!(beside_a_shared_branch(false), WorkerState::Running);
 }
 
-/// What the others need is asked for once in a look. A stray that is seen to block changes that.
+/// What the others need is asked for once in a look. A detached computation that is seen to block
+/// changes that.
 #[test]
-fn who_is_looked_at_after_a_stray_that_blocks_gives_its_permit_to_a_branch() {
+fn one_that_is_looked_at_after_a_detached_computation_that_blocks_gives_its_permit_to_a_branch() {
     let builder = Builder::new().workers(3).sysmon(Sysmon::Off);
     let builder = builder.stall_threshold(None);
     let runtime = builder.build_with(Clock::stopped()).unwrap();
     let shared = runtime.handle().shared().clone();
     let threads = [(); 4].map(|()| thread(&runtime));
-    let [first, stray, second] = [0, 1, 2].map(|index| shared.peer(index));
+    let [first, detached, second] = [0, 1, 2].map(|index| shared.peer(index));
     let owner = &threads[3];
     let are_in_a_poll = |polls: bool| {
-        for peer in [first, stray, second] {
+        for peer in [first, detached, second] {
             peer.progress.running.store(u64::from(polls), Relaxed);
         }
     };
     are_in_a_poll(true);
-    let permit = stray.state.revoke().expect("three are free");
+    let permit = detached.state.revoke().expect("three are free");
     owner.own_peer().state().run(permit);
     let mut monitor = Monitor::new(&shared);
     monitor.look();
-    stray.flags.computes.set(true);
+    detached.flags.computes.set(true);
     let blocks = |index| {
         let sim_threads = shared.threads.sim_threads.as_ref();
         let sim_threads = sim_threads.expect("the clock is virtual");
@@ -530,7 +532,7 @@ fn who_is_looked_at_after_a_stray_that_blocks_gives_its_permit_to_a_branch() {
             assert_eq!(
                 look_after(SLICE),
                 [WorkerState::Running; 2],
-                "there is a stray"
+                "there is a detached computation"
             );
             blocks(1);
             let states = [WorkerState::Running, WorkerState::Stuck];
@@ -543,7 +545,7 @@ fn who_is_looked_at_after_a_stray_that_blocks_gives_its_permit_to_a_branch() {
 }
 
 #[test]
-fn a_shared_branch_takes_no_permit_from_who_computes() {
+fn a_shared_branch_takes_no_permit_from_one_that_computes() {
     let runtime = runtime();
     let (owner, other) = (thread(&runtime), thread(&runtime));
     let shared = runtime.handle().shared().clone();

@@ -140,7 +140,7 @@ fn the_system_is_not_asked_what_a_thread_waits_for_beside_a_free_permit() {
 }
 
 #[test]
-fn who_is_in_no_poll_is_told_nothing_and_keeps_its_permit() {
+fn one_that_is_in_no_poll_is_told_nothing_and_keeps_its_permit() {
     let mut watched = Watched::new(runtime(), 2);
     watched.is_in_a_poll(false);
     watched.wants();
@@ -215,7 +215,7 @@ fn what_a_stuck_poll_left_next_goes_to_the_global_queue() {
 }
 
 #[test]
-fn who_is_stuck_is_looked_at_often_if_that_is_not_announced() {
+fn one_that_is_stuck_is_looked_at_often_if_that_is_not_announced() {
     let mut watched = Watched::new(runtime(), 2);
     watched.begins();
     let permit = watched.peer().state.revoke().expect("it had one");

@@ -83,7 +83,7 @@ impl Reported {
             let permit = thread.own_peer().state().revoke().expect("it had one");
             self.watched.shared().idle.release(permit, None);
         }
-        // Who computes keeps the monitor awake.
+        // A thread that computes keeps the monitor awake.
         self.watched.blocks(true);
     }
 
@@ -97,7 +97,7 @@ impl Reported {
         slept.expect("it sleeps")
     }
 
-    /// The next poll begins, and goes on for so long.
+    /// The next poll begins, and goes on for the given time.
     fn polls_for(&mut self, time: Duration) {
         self.watched.begins();
         // The last one has ended.
@@ -330,7 +330,7 @@ fn a_long_poll_is_asked_to_come_by_if_its_stalls_are_reported() {
 }
 
 #[test]
-fn it_stays_up_for_a_new_poll_and_not_for_who_is_in_none() {
+fn it_stays_up_for_a_new_poll_and_not_for_one_that_is_in_none() {
     let mut reported = Reported::new();
     reported.watched.begins();
     assert!(reported.watched.monitor.found.watches);

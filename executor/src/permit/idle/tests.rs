@@ -71,7 +71,7 @@ fn a_batch_is_worth_half_the_machine() {
 }
 
 #[test]
-fn half_of_those_who_are_busy_spin() {
+fn half_of_those_that_are_busy_spin() {
     let idle = Idle::new(8, 8);
     for busy in 0..=8 {
         let permits: Vec<_> = std::iter::from_fn(|| idle.acquire()).take(busy).collect();

@@ -1,9 +1,9 @@
 //! S3: a worker that loses its permit in the middle of a step neither spins on nor polls anything.
 //!
-//! It loses it in a search, since it lends it to who wants one before it takes a branch (*Give way
-//! at a fork*), or the monitor takes it; or in a waker that a step wakes, which announces a block,
-//! or takes so long that the monitor takes it (*Wakers in a step*). Each of these fails when one
-//! look at the permit is left out, by the place of which it is named here:
+//! It loses it in a search, since it lends it to a thread that wants one before it takes a branch
+//! (*Give way at a fork*), or the monitor takes it; or in a waker that a step wakes, which
+//! announces a block, or takes so much time that the monitor takes it (*Wakers in a step*). Each of
+//! these fails when one look at the permit is left out. The table names the place of that look:
 //!
 //! | test | without the look |
 //! | --- | --- |
@@ -12,14 +12,16 @@
 //! | `a_permit_is_revoked_in_the_middle_of_a_search` | at `Search::Found` |
 //! | `a_permit_is_revoked_before_a_branch_is_claimed` | at `Search::Branch` |
 //! | `a_timer_blocks_in_the_middle_of_a_step` | after the timers of a 16th tick |
-//! | `a_permit_is_revoked_while_a_timer_fires_for_who_ran_dry` | after the timers in `beyond_local` |
+//! | `a_permit_is_revoked_while_a_timer_fires_for_one_that_ran_dry` | after the timers in `beyond_local` |
 //! | `a_permit_is_revoked_while_the_netpoll_is_looked_at` | after the netpoll in `beyond_local` |
 //! | `what_the_netpoll_wakes_blocks_at_a_61st_tick` | after the netpoll in `look_for_all` |
 //! | `a_permit_is_revoked_before_a_task_is_drawn` | after the netpoll in `draw` |
 //!
 //! *What a batch is worth*: `what_is_woken_behind_other_work_is_for_others` fails if one task is
 //! always left for this thread, `another_is_woken_in_the_middle_of_a_batch` (I5) if the others hear
-//! of it at its end, or of the first task, or if this thread is relied upon as a spinner.
+//! of it at its end, or of the first task.
+//! `one_that_spins_is_not_relied_upon_for_a_batch_of_tasks` fails if this thread is relied upon as
+//! a spinner.
 //!
 //! *The rescue steal*: `a_queue_that_stands_still_comes_before_what_the_netpoll_brings` fails if
 //! one is taken from that has moved or was not seen for long, if more or fewer are taken, and if
@@ -215,7 +217,7 @@ fn a_timer_blocks_in_the_middle_of_a_step() {
 }
 
 #[test]
-fn a_permit_is_revoked_while_a_timer_fires_for_who_ran_dry() {
+fn a_permit_is_revoked_while_a_timer_fires_for_one_that_ran_dry() {
     let runtime = runtime();
     let (worker, other) = (thread(&runtime), thread(&runtime));
     let revoked = Revoked::from(&worker, 1);
@@ -564,7 +566,7 @@ fn what_is_woken_behind_other_work_is_for_others() {
         let mut events = Events::new(&runtime);
         let idle = idle_task(&worker, || ());
         context::with_worker_frame(&worker, first);
-        // Who was woken for a lone `runnext` finds nothing, and gives its permit back.
+        // The thread that was woken for a lone `runnext` finds nothing, and gives its permit back.
         take_started(&runtime);
         events.bring(&idle);
         worker.env().time.clock().advance(NETPOLL_PERIOD);
@@ -581,7 +583,7 @@ fn another_is_woken_in_the_middle_of_a_batch() {
         let runtime = runtime();
         let worker = thread(&runtime);
         let idle = [(); 3].map(|()| idle_task(&worker, || ()));
-        // Who was woken when they were spawned has nothing to do.
+        // The thread that was woken when they were spawned has nothing to do.
         take_started(&runtime);
         let started = Shares::new(Mutex::new(Vec::new()));
         for waker in idle {
@@ -604,7 +606,7 @@ fn another_is_woken_in_the_middle_of_a_batch() {
         }
         assert!(!spins || worker.begin_search());
         finds_a_task(&worker);
-        // Who is awake takes the first.
+        // The thread that is awake takes the first.
         assert_eq!(*started.lock().unwrap(), [0, 0, 1], "a spinner: {spins}");
         assert_eq!(take_started(&runtime), 1, "one permit is free");
         end(runtime, [worker]);
@@ -613,11 +615,11 @@ fn another_is_woken_in_the_middle_of_a_batch() {
 
 /// Their wakers are no code of a user's, which would end the spin before the batch does.
 #[test]
-fn who_spins_is_not_relied_upon_for_a_batch_of_tasks() {
+fn one_that_spins_is_not_relied_upon_for_a_batch_of_tasks() {
     let runtime = runtime();
     let worker = thread(&runtime);
     let idle = [(); 2].map(|()| idle_task(&worker, || ()));
-    // Who was woken when they were spawned has nothing to do.
+    // The thread that was woken when they were spawned has nothing to do.
     take_started(&runtime);
     idle.into_iter().for_each(|waker| is_due(&worker, waker));
     assert!(worker.begin_search());

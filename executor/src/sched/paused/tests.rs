@@ -98,7 +98,7 @@ fn arm(worker: &Worker, deadline: u64) {
     assert!(key.is_ok(), "the runtime goes on");
 }
 
-// --- who is awake, who waits, and who holds the clock ---
+// --- which thread is awake, which one waits, and which one holds the clock ---
 
 #[test]
 fn the_last_one_to_lie_down_learns_of_it() {
@@ -211,7 +211,7 @@ fn a_root_counts_as_woken_where_its_thread_can_poll_it() {
 fn the_clock_is_held_until_the_last_one_lets_go() {
     let runtime = runtime();
     let shared = runtime.handle().shared();
-    // Somebody is awake, who is to ask.
+    // Somebody is awake, and is to ask.
     paused(shared).wake_up();
     let _enrolled = shared.enroll(&waiting_root());
     let may_pass = || paused(shared).may_pass(5);
@@ -252,10 +252,10 @@ fn an_advance_lets_time_pass_as_far_as_it_goes() {
     assert!(!may_pass(1));
 }
 
-// --- who is woken to look at the clock ---
+// --- which thread is woken to look at the clock ---
 
 #[test]
-fn who_lets_the_clock_go_calls_the_one_who_can_move_it() {
+fn one_that_lets_the_clock_go_calls_the_one_that_can_move_it() {
     let runtime = runtime();
     let shared = runtime.handle().shared();
     let worker = parked(&runtime);
@@ -305,7 +305,7 @@ fn the_last_one_to_leave_calls_the_one_in_the_netpoll() {
 }
 
 #[test]
-fn who_waits_above_a_poll_sleeps() {
+fn one_that_waits_above_a_poll_sleeps() {
     let runtime = runtime();
     let shared = runtime.handle().shared();
     let worker = thread(&runtime);
@@ -364,7 +364,7 @@ fn the_one_in_the_netpoll_looks_again_when_a_strangers_root_ends_or_waits() {
 }
 
 #[test]
-fn who_finds_another_in_the_netpoll_sleeps_elsewhere() {
+fn one_that_finds_another_in_the_netpoll_sleeps_elsewhere() {
     let runtime = runtime();
     let shared = runtime.handle().shared();
     let worker = parked(&runtime);
@@ -593,7 +593,7 @@ fn there_is_no_verdict_before_the_time_is_over() {
 }
 
 #[test]
-fn a_verdict_names_some_of_those_who_wait() {
+fn a_verdict_names_some_of_those_that_wait() {
     let runtime = runtime();
     let shared = runtime.handle().shared();
     let worker = thread(&runtime);

@@ -25,7 +25,8 @@ use crate::{
     timer::Clock,
 };
 
-/// It goes to the queue that all share with the rest: who is busy takes nothing low from another P.
+/// It goes to the queue that all share with the rest: a busy thread takes nothing low from another
+/// P.
 #[test]
 fn a_revocation_takes_what_is_ordered() {
     let runtime = Builder::new()
@@ -157,7 +158,7 @@ fn after_sixty_of_its_own_what_is_shared_has_its_turn() {
 }
 
 #[test]
-fn who_takes_of_what_is_shared_takes_its_share() {
+fn one_that_takes_of_what_is_shared_takes_its_share() {
     let (runtime, workers) = threads(2, Priorities::Fair);
     share(&runtime, &[1; 10]);
     let task = workers[0].take_shared(ANY).expect("ten are there");
@@ -168,7 +169,7 @@ fn who_takes_of_what_is_shared_takes_its_share() {
 }
 
 #[test]
-fn a_thief_takes_from_who_has_the_highest() {
+fn a_thief_takes_from_one_that_has_the_highest() {
     let (runtime, workers) = threads(4, Priorities::Fair);
     let thief = &workers[0];
     let levels: [&[i64]; 3] = [&[3, 3], &[7, 7, 2, 7, 2], &[5]];
@@ -193,7 +194,7 @@ fn a_thief_takes_from_who_has_the_highest() {
 
 /// The other one may be stuck: one that is busy takes only what is above all that it has.
 #[test]
-fn who_is_busy_takes_what_is_above_all_that_is_at_hand() {
+fn one_that_is_busy_takes_what_is_above_all_that_is_at_hand() {
     let first = |own: &[i64], shared: &[i64], theirs: i64| {
         let (runtime, workers) = threads(2, Priorities::Fair);
         spawn(&workers[0], own);
@@ -232,7 +233,7 @@ fn the_next_look_at_others_is_some_ticks_later() {
 }
 
 #[test]
-fn who_has_nothing_steals_what_is_above_the_shared_ones() {
+fn one_that_has_nothing_steals_what_is_above_the_shared_ones() {
     let first = |own: &[i64]| {
         let (runtime, workers) = threads(2, Priorities::Fair);
         without_looks(&workers[0]);
@@ -380,7 +381,7 @@ fn what_is_handed_in_or_left_behind_is_for_all() {
 }
 
 #[test]
-fn who_clears_away_takes_what_another_has() {
+fn one_that_clears_away_takes_what_another_has() {
     let (runtime, workers) = threads(2, Priorities::Fair);
     spawn(&workers[1], &[-2, 4, 1, 3]);
     let task = workers[0]

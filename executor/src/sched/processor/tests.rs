@@ -77,7 +77,7 @@ fn a_revocation_takes_all_that_others_could_run() {
 }
 
 #[test]
-fn who_hands_in_keeps_nothing_that_others_could_run() {
+fn one_that_hands_in_keeps_nothing_that_others_could_run() {
     let (runtime, worker, other) = both();
     let ids = fill(&worker);
     worker.flush();
@@ -141,7 +141,7 @@ fn what_is_plain_is_in_one_of_three_places() {
 
 /// Its P has forked before: a child is one that is there still.
 #[test]
-fn who_yields_without_a_child_is_no_parent() {
+fn one_that_yields_without_a_child_is_no_parent() {
     let (runtime, worker, other) = both();
     worker.p.forks.used.set(true);
     context::with_worker_frame(&worker, || {

@@ -1,5 +1,6 @@
-//! Where tasks go that become runnable on a worker's thread, and who is woken for them; and which
-//! calls a bound thread passes on, and to whom. The threads are steps of this one.
+//! Where tasks go that become runnable on a worker's thread, and which thread is woken for them;
+//! and which calls a bound thread passes on, and to which thread. The threads are steps of this
+//! one.
 
 use std::{
     future::pending,
@@ -64,7 +65,7 @@ fn where_its_thread_is_soon_back_a_task_is_offered_less_and_less() {
 
 // For a task that is alone in `runnext`, and for one in the queue.
 #[test]
-fn who_is_woken_for_a_task_is_counted() {
+fn one_that_is_woken_for_a_task_is_counted() {
     let runtime = runtime();
     let worker = thread(&runtime);
     let wakeups = || worker.own_peer().counters.wakeups.get();
@@ -307,7 +308,7 @@ fn a_call_is_passed_on_with_a_free_permit_or_else_with_the_own() {
 }
 
 #[test]
-fn who_has_no_permit_leaves_the_call_to_all() {
+fn one_that_has_no_permit_leaves_the_call_to_all() {
     let runtime = runtime();
     let (worker, sleeper) = (thread(&runtime), thread(&runtime));
     let shared = runtime.handle().shared();
@@ -328,7 +329,7 @@ fn who_has_no_permit_leaves_the_call_to_all() {
 
 /// A thread in `block_on` has to know: it stands in for others then.
 #[test]
-fn who_gives_away_what_it_made_runnable_takes_note_of_it() {
+fn one_that_gives_away_what_it_made_runnable_takes_note_of_it() {
     let runtime = runtime();
     let (first, second) = (thread(&runtime), thread(&runtime));
     let without_permit = thread(&runtime);

@@ -377,7 +377,7 @@ fn a_source_is_awaited_and_so_is_a_timer() {
 }
 
 #[test]
-fn who_is_unparked_in_the_netpoll_comes_out_of_there() {
+fn one_that_is_unparked_in_the_netpoll_comes_out_of_there() {
     let (runtime, worker) = alone();
     let shared = shared(&runtime);
     let mut poller = shared.io.netpoll.try_poller().expect("nobody else polls");
@@ -396,7 +396,7 @@ fn who_is_unparked_in_the_netpoll_comes_out_of_there() {
 }
 
 #[test]
-fn who_waits_for_a_root_is_woken_where_that_sleeps() {
+fn one_that_waits_for_a_root_is_woken_where_that_sleeps() {
     let (runtime, worker) = alone();
     let root = Root::new();
     root.settle(&shared(&runtime).io.netpoll, None);
@@ -470,13 +470,14 @@ fn the_end_comes_to_all_that_wait() {
 }
 
 #[test]
-fn who_waits_for_the_end_is_told() {
+fn one_that_waits_for_the_end_is_told() {
     let (runtime, worker) = alone();
     worker.leave();
     let (tells, told) = mpsc::channel();
     let waiter = {
         let shared = shared(&runtime).clone();
-        // It holds the lock from here until it waits, and who ends the runtime needs that.
+        // It holds the lock from here until it waits, and the thread that ends the runtime needs
+        // that.
         let left = move || {
             tells.send(()).unwrap();
             Some(Duration::MAX)

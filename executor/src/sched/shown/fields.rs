@@ -60,7 +60,7 @@ fn number_or_nothing(number: Option<u64>) -> Field<'static> {
     number.map_or(Field::Nothing, Field::Number)
 }
 
-/// A number of a task of which a poll was measured.
+/// A number of a task, if a poll of that task was measured.
 fn measured(task: &TaskDump, number: u64) -> Field<'static> {
     number_or_nothing((task.account.measured_polls > 0).then_some(number))
 }

@@ -4,9 +4,9 @@
 //!
 //! It fails when `begin_draining` does not call `keep`, or `task_ended` does not let go.
 //!
-//! And who ends a runtime: whether he clears away himself, or waits, or leaves it to a thread in
-//! the background, and what he says of those who are left. When he has waited, nothing keeps the
-//! runtime.
+//! And the thread that ends a runtime: whether it clears away itself, or waits, or leaves it to a
+//! thread in the background, and what it says of the tasks and threads that are left. When it has
+//! waited, nothing keeps the runtime.
 
 use std::{
     cell::RefCell,
@@ -203,10 +203,10 @@ fn note(event: &tracing::Event<'_>) {
     });
 }
 
-// --- who ends a runtime ---
+// --- which thread ends a runtime ---
 
 const NO_TIME: Duration = Duration::ZERO;
-/// No test waits for so long.
+/// No test waits as long as this.
 const LONG: Duration = Duration::from_secs(3600);
 
 /// Calls a closure when it is dropped.
@@ -259,7 +259,7 @@ impl Scene {
 }
 
 #[test]
-fn who_ends_it_inside_neither_clears_away_nor_waits() {
+fn one_that_ends_it_inside_neither_clears_away_nor_waits() {
     for is_hook in [false, true] {
         let scene = Scene::new(Builder::new(), true, || ());
         let ends = || end_and_wait(&scene.shared, NO_TIME);
@@ -279,7 +279,7 @@ fn who_ends_it_inside_neither_clears_away_nor_waits() {
 }
 
 #[test]
-fn who_ends_it_outside_clears_away_and_says_who_is_left() {
+fn one_that_ends_it_outside_clears_away_and_says_who_is_left() {
     // Without a grace a thread that is left is one that has just been told of the end.
     let moment = Duration::from_millis(1);
     for (is_counted, grace) in [(false, NO_TIME), (true, NO_TIME), (true, moment)] {
@@ -315,7 +315,7 @@ fn no_more_than_ten_tasks_are_told_by_name_and_place() {
 }
 
 #[test]
-fn who_waits_is_there_until_the_last_thread_is_gone() {
+fn one_that_waits_is_there_until_the_last_thread_is_gone() {
     let runtime = Builder::new().workers(1).build().unwrap();
     let shared = runtime.handle().shared().clone();
     let clears = Arc::new(AtomicBool::new(false));
@@ -331,7 +331,7 @@ fn who_waits_is_there_until_the_last_thread_is_gone() {
     let over = is_over.clone();
     drop(runtime.spawn(async move {
         begun.send(()).unwrap();
-        // Nothing else is alive then: he would be gone soon.
+        // Nothing else is alive then: the one that waits would be gone soon.
         while !clears.load(SeqCst) {
             thread::yield_now();
         }

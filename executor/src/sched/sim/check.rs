@@ -19,7 +19,7 @@ use crate::{
     sync::{Arc, atomic::Ordering::Relaxed},
 };
 
-/// A task may be queued for so long: a slice until its thread counts as stuck, a period of the
+/// A task may be queued for this time: a slice until its thread counts as stuck, a period of the
 /// monitor until it looks, both once more for the next one, and what others computed meanwhile.
 const QUEUED_NS_MAX: u64 = 80_000_000;
 
@@ -113,7 +113,7 @@ impl Checks {
         }
     }
 
-    /// I6, and who is counted as a spinner is one.
+    /// I6, and a thread that is counted as a spinner is one.
     fn spinners(&self, driver: &Driver) {
         let shared = &driver.shared;
         let counted = shared.idle.spinning();

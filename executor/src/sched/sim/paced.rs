@@ -29,8 +29,8 @@
 //! A step takes effect when it begins, and is paid for afterwards. So a thief that watches a
 //! `runnext` for its 10 us always finds it unmoved, and steals more than it would; nothing waits
 //! for a line that many want; and memory has no bandwidth to run out of. What it shows is the
-//! schedule: who gets which task when, and how many steals and wake-ups that takes. Programs here
-//! spawn few tasks in a poll, or its children would all be there at its beginning.
+//! schedule: which worker gets which task, and when, and how many steals and wake-ups that takes.
+//! Programs here spawn few tasks in a poll, or its children would all be there at its beginning.
 
 use std::{
     cell::{Cell, RefCell},
@@ -59,7 +59,7 @@ thread_local! {
     static WORK: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Lets the calling task take so long for its poll.
+/// Lets the calling task take the given time for its poll.
 pub(super) fn work(ns: u64) {
     WORK.set(WORK.get() + ns);
 }
@@ -146,9 +146,9 @@ pub(super) struct Paced {
     costs: Costs,
     rng: Rng,
     threads: RefCell<Vec<Rc<Thread>>>,
-    /// Who takes a step at which time.
+    /// Which thread takes a step at which time.
     due: RefCell<BinaryHeap<Reverse<(u64, u64, usize)>>>,
-    /// Who is in no line there, until it is notified.
+    /// The threads that are in no line there, until they are notified.
     asleep: RefCell<Vec<usize>>,
     watch: Watch,
     /// What a thread has found, and polls in its next step.
@@ -250,7 +250,8 @@ impl Paced {
                     context::as_another_thread(|| self.step(index, at))
                 });
                 self.shared.time.clock().set(at);
-                // Who is up gives no permit back in a step, and whoever is woken gets one.
+                // A thread that is up gives no permit back in a step, and each thread that is woken
+                // gets one.
                 if !up || self.shared.idle.free() != free {
                     cost += self.see_who_comes(at) * self.costs.unpark_ns;
                 }
@@ -353,7 +354,7 @@ impl Paced {
         }
     }
 
-    /// Those who were woken or started in the last step come `wake_ns` later. How many.
+    /// The threads that were woken or started in the last step come `wake_ns` later. How many.
     fn see_who_comes(&self, at: u64) -> u64 {
         let before = self.due.borrow().len();
         let comes = at + self.costs.wake_ns;

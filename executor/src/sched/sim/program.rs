@@ -444,7 +444,7 @@ async fn join(child: Child) {
     }
 }
 
-/// The future of a task, which sees who polls and drops it.
+/// The future of a task, which sees on which P it is polled and dropped.
 pub(super) struct Watched {
     world: Arc<World>,
     future: Playing,

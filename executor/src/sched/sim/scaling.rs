@@ -10,11 +10,11 @@
 //!
 //! # *The ramp*
 //!
-//! One thread searches at a time, mostly: who finds work wakes the next (`permit/idle.rs`). So
-//! sleeping threads come one by one, each a wake-up w after the one before, and k of them are at
-//! work after k w. Work T1 is then done after sqrt(2 w T1), if that comes first: a burst so short
-//! that not all are needed is over before all are there. Otherwise P threads are there after P w,
-//! half of which was lost.
+//! One thread searches at a time, mostly: a thread that finds work wakes the next one
+//! (`permit/idle.rs`). So sleeping threads come one by one, each a wake-up w after the one before,
+//! and k of them are at work after k w. Work T1 is then done after sqrt(2 w T1), if that comes
+//! first: a burst so short that not all are needed is over before all are there. Otherwise P
+//! threads are there after P w, and half of that time was lost.
 //!
 //! | program | is |
 //! | --- | --- |

@@ -1,4 +1,4 @@
-//! Who tells of stalls, if no hook does.
+//! Which thread tells of stalls, if no hook does.
 //!
 //! # *Reports are told elsewhere*
 //!

@@ -346,7 +346,7 @@ mod tests {
     };
 
     #[test]
-    fn who_is_on_a_core_for_a_quarter_of_the_time_computes() {
+    fn one_that_is_on_a_core_for_a_quarter_of_the_time_computes() {
         let kind = |used, waited| {
             let measured = Measured::new(100, used, waited);
             assert_eq!(measured.running_for, Duration::from_nanos(100));

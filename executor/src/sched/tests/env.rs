@@ -1,4 +1,4 @@
-//! What a release owes, and who is heard (L6), as far as the models do not show it: how many
+//! What a release owes, and what is heard (L6), as far as the models do not show it: how many
 //! threads are woken, and for what. Threads that the runtime starts wait in `SimThreads`.
 
 use std::task::Waker;
@@ -71,7 +71,7 @@ fn a_revocation_wakes_as_many_as_the_queue_is_worth() {
 }
 
 #[test]
-fn a_revocation_of_who_has_nothing_wakes_one_for_the_netpoll() {
+fn a_revocation_of_one_that_has_nothing_wakes_one_for_the_netpoll() {
     let runtime = runtime();
     let worker = thread(&runtime, 0);
     let (scratch, _) = local_queue();
@@ -104,7 +104,7 @@ fn what_a_revocation_finds_after_the_end_is_dropped() {
 }
 
 #[test]
-fn a_refusal_wakes_those_who_wait_for_a_root() {
+fn a_refusal_wakes_those_that_wait_for_a_root() {
     let runtime = runtime();
     let worker = thread(&runtime, 0);
     let env = shared(&runtime);

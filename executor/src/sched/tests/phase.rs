@@ -1,6 +1,6 @@
-//! The steps of an end one by one, in the runtime's own environment: who sees what at a race, and
-//! what the last one does. Orders that only memory shows are in `models::shutdown`. Threads are
-//! steps of this one; one counts if the test says so.
+//! The steps of an end one by one, in the runtime's own environment: which thread sees what at a
+//! race, and what the last one does. Orders that only memory shows are in `models::shutdown`.
+//! Threads are steps of this one; one counts if the test says so.
 
 use std::{future::pending, panic::Location, task::Wake};
 
@@ -31,7 +31,7 @@ fn count(shared: &Shared, threads: usize) {
     shared.threads().lock().count = threads;
 }
 
-/// Whether who waits need not.
+/// Whether a thread that waits for the end is free to go at once.
 fn is_over(shared: &Shared) -> bool {
     shared.wait_for_the_end(|| None)
 }

@@ -41,7 +41,7 @@ fn stands(worker: &Worker) -> WorkerState {
 }
 
 #[test]
-fn no_more_than_half_of_those_who_are_busy_search() {
+fn no_more_than_half_of_those_that_are_busy_search() {
     let runtime = runtime();
     let (first, second) = (worker(&runtime), worker(&runtime));
     assert!(first.begin_search());
@@ -55,7 +55,7 @@ fn no_more_than_half_of_those_who_are_busy_search() {
 }
 
 #[test]
-fn who_was_woken_for_nothing_sleeps_on() {
+fn one_that_was_woken_for_nothing_sleeps_on() {
     let runtime = runtime();
     let sleeper = worker(&runtime);
     assert!(!sleeper.begin_park(), "nothing is queued");
@@ -108,7 +108,7 @@ fn a_permit_that_comes_beside_another_goes_back() {
 }
 
 #[test]
-fn who_was_brought_something_wakes_up_with_a_free_permit() {
+fn one_that_was_brought_something_wakes_up_with_a_free_permit() {
     let runtime = runtime();
     let sleeper = worker(&runtime);
     assert!(!sleeper.begin_park(), "nothing is queued");
@@ -119,7 +119,7 @@ fn who_was_brought_something_wakes_up_with_a_free_permit() {
 }
 
 #[test]
-fn who_slept_in_vain_for_long_ends_unless_something_lives_here() {
+fn one_that_slept_in_vain_for_long_ends_unless_something_lives_here() {
     let runtime = runtime();
     let sleeper = worker(&runtime);
     assert!(!sleeper.begin_park(), "nothing is queued");
@@ -137,7 +137,7 @@ fn who_slept_in_vain_for_long_ends_unless_something_lives_here() {
 }
 
 #[test]
-fn who_has_a_permit_asks_for_no_other() {
+fn one_that_has_a_permit_asks_for_no_other() {
     let runtime = runtime();
     let holder = worker(&runtime);
     assert!(holder.ask_for_permit());
@@ -146,7 +146,7 @@ fn who_has_a_permit_asks_for_no_other() {
 }
 
 #[test]
-fn who_wants_a_permit_knows_whether_it_was_handed_one() {
+fn one_that_wants_a_permit_knows_whether_it_was_handed_one() {
     let runtime = runtime();
     let (wants, others) = (worker(&runtime), [worker(&runtime), worker(&runtime)]);
     let idle = &runtime.handle().shared().idle;
@@ -174,7 +174,7 @@ fn who_wants_a_permit_knows_whether_it_was_handed_one() {
 /// The only permit goes to another thread, and what was queued with it. Whatever wakes it
 /// meanwhile, it sleeps until somebody hands it one.
 #[test]
-fn who_gives_way_waits_for_the_next_permit() {
+fn one_that_gives_way_waits_for_the_next_permit() {
     const NONE: usize = usize::MAX;
     let builder = Builder::new().workers(1).sysmon(Sysmon::Off);
     let builder = builder.stall_threshold(None);

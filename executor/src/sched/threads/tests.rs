@@ -115,7 +115,7 @@ fn call(runtime: &Runtime) -> Task {
 }
 
 #[test]
-fn a_call_is_handed_to_who_sleeps_and_is_not_bound() {
+fn a_call_is_handed_to_one_that_sleeps_and_is_not_bound() {
     let runtime = runtime();
     let workers = [thread(&runtime), thread(&runtime)];
     let call = call(&runtime);

@@ -1,8 +1,8 @@
 //! I5: wakers and hooks that block on their parked thread. Each looks, in the middle of the block,
-//! whether somebody else was woken for what is queued, and fails if those who pushed relied on the
-//! thread that is blocked: where `is_awake` does not take note of a hand-over, or `after_sleep`
-//! does not wake up before it wakes. Two more fail if it parks again with a permit, and if a call
-//! that was handed to it stays with it while it blocks (S2).
+//! whether somebody else was woken for what is queued, and fails if the threads that pushed relied
+//! on the thread that is blocked: where `is_awake` does not take note of a hand-over, or
+//! `after_sleep` does not wake up before it wakes. Two more fail if it parks again with a permit,
+//! and if a call that was handed to it stays with it while it blocks (S2).
 //!
 //! Behind these: where a thread waits, what it wakes up for, and when it ends. What one does that
 //! waits for its own root is in `tests/root.rs`.
@@ -74,7 +74,7 @@ fn with_root(runtime: &Runtime, scope: Scope) -> (Worker, Shares<Root>) {
     (worker, root)
 }
 
-/// Blocks where it is woken, and then counts who was started by the end of that.
+/// Blocks where it is woken, and then counts the threads that were started by the end of that.
 struct Blocks {
     shared: Arc<Shared>,
     meanwhile: Box<dyn Fn() + Send + Sync>,
@@ -113,7 +113,7 @@ fn end(runtime: Runtime, workers: impl IntoIterator<Item = Worker>) {
 }
 
 #[test]
-fn who_was_handed_a_permit_takes_note_before_it_blocks() {
+fn one_that_was_handed_a_permit_takes_note_before_it_blocks() {
     let runtime = runtime();
     let worker = thread(&runtime);
     assert!(!worker.begin_park(), "nothing is queued");
@@ -143,7 +143,7 @@ fn a_hook_takes_note_before_it_blocks() {
 /// A task comes while the thread is in its hook, and nobody is woken for it: the thread wakes up
 /// again before it sleeps.
 #[test]
-fn who_wakes_up_between_its_hooks_has_called_both() {
+fn one_that_wakes_up_between_its_hooks_has_called_both() {
     let own = Shares::new(Mutex::new(None::<Handle>));
     let parked = Shares::new(AtomicUsize::new(0));
     let unparked = Shares::new(AtomicUsize::new(0));
@@ -184,7 +184,7 @@ fn give_back(runtime: &Runtime, index: usize) -> impl Fn() + Send + Sync + 'stat
 }
 
 #[test]
-fn who_comes_back_with_a_permit_does_not_lie_down_with_it() {
+fn one_that_comes_back_with_a_permit_does_not_lie_down_with_it() {
     struct Spawns;
     impl Wake for Spawns {
         fn wake(self: Shares<Self>) {
@@ -214,7 +214,7 @@ fn who_comes_back_with_a_permit_does_not_lie_down_with_it() {
 /// No thief looks at a P that is parked. So a thread whose permit was taken in the middle of a push
 /// must not lie down on what it pushed.
 #[test]
-fn who_loses_its_permit_again_leaves_its_tasks_to_others() {
+fn one_that_loses_its_permit_again_leaves_its_tasks_to_others() {
     struct Does<F>(F);
     impl<F: Fn() + Send + Sync + 'static> Wake for Does<F> {
         fn wake(self: Shares<Self>) {
@@ -266,7 +266,7 @@ fn a_call_that_was_handed_over_does_not_wait_for_a_block() {
 }
 
 #[test]
-fn who_wakes_without_a_permit_is_handed_none() {
+fn one_that_wakes_without_a_permit_is_handed_none() {
     let runtime = runtime();
     let (worker, others) = (thread(&runtime), [thread(&runtime), thread(&runtime)]);
     assert!(!worker.begin_park(), "nothing is queued");
@@ -334,7 +334,7 @@ fn a_wait_in_the_netpoll_brings_the_timers_that_are_due() {
 }
 
 /// So many timers at the end of a wait, and so much later as many again, so many times; then a
-/// single one. How long somebody who sleeps lets it wait.
+/// single one. How long a thread that sleeps lets it wait.
 fn waits_after(worker: &Worker, burst: usize, later: u64, times: usize) -> u64 {
     let due = |count: usize, later: u64| {
         let later = Duration::from_nanos(later);
@@ -416,7 +416,7 @@ fn what_was_due_when_a_burst_came_does_not_wait_for_the_next() {
 }
 
 #[test]
-fn who_lets_a_burst_gather_is_brought_what_comes_meanwhile() {
+fn one_that_lets_a_burst_gather_is_brought_what_comes_meanwhile() {
     let runtime = runtime();
     let worker = thread(&runtime);
     let mut events = Events::new(&runtime);
@@ -437,7 +437,7 @@ fn who_lets_a_burst_gather_is_brought_what_comes_meanwhile() {
 }
 
 #[test]
-fn who_waits_for_a_timer_is_brought_what_comes_before() {
+fn one_that_waits_for_a_timer_is_brought_what_comes_before() {
     let runtime = runtime();
     runtime.handle().record(Level::Full);
     let worker = thread(&runtime);
@@ -455,7 +455,7 @@ fn who_waits_for_a_timer_is_brought_what_comes_before() {
 }
 
 #[test]
-fn who_is_in_block_on_waits_in_the_netpoll_where_something_is_awaited() {
+fn one_that_is_in_block_on_waits_in_the_netpoll_where_something_is_awaited() {
     let runtime = runtime();
     let worker = thread(&runtime);
     let (in_block_on, _) = with_root(&runtime, Scope::Own);
@@ -503,7 +503,7 @@ fn a_thread_without_a_permit_leaves_the_netpoll_to_those_with_one() {
 }
 
 #[test]
-fn who_waits_in_the_netpoll_is_the_last_to_be_woken() {
+fn one_that_waits_in_the_netpoll_is_the_last_to_be_woken() {
     for poller in [0, 1] {
         let runtime = runtime();
         let workers = [thread(&runtime), thread(&runtime)];
@@ -523,7 +523,7 @@ fn who_waits_in_the_netpoll_is_the_last_to_be_woken() {
 }
 
 #[test]
-fn who_is_relied_upon_does_not_end_however_long_it_sleeps() {
+fn one_that_is_relied_upon_does_not_end_however_long_it_sleeps() {
     const IN_VAIN: Slept = Slept {
         expired: true,
         ready: false,
@@ -546,7 +546,7 @@ fn who_is_relied_upon_does_not_end_however_long_it_sleeps() {
 }
 
 #[test]
-fn who_has_a_root_wakes_up_at_the_end_for_what_is_pinned_alone() {
+fn one_that_has_a_root_wakes_up_at_the_end_for_what_is_pinned_alone() {
     let runtime = runtime();
     let (worker, root) = with_root(&runtime, Scope::All);
     assert!(root.take(), "it was due");

@@ -71,7 +71,7 @@ fn a_wait_is_over_at_once_where_the_clock_stands_still() {
 }
 
 #[test]
-fn who_leaves_gives_what_it_has_to_others() {
+fn one_that_leaves_gives_what_it_has_to_others() {
     let runtime = runtime();
     let (worker, other) = (thread(&runtime), thread(&runtime));
     context::with_worker_frame(&worker, || {
@@ -207,7 +207,7 @@ fn forks_and(mut then: impl FnMut() + Send + 'static) -> impl Future<Output = ()
     })
 }
 
-/// Two threads with both permits, the first of which has that task.
+/// Two threads with both permits. The first thread has that task.
 fn with_task(task: impl Future<Output = ()> + Send + 'static) -> (Runtime, Worker, Worker) {
     let runtime = runtime();
     let (worker, other) = (thread(&runtime), thread(&runtime));
@@ -286,7 +286,7 @@ fn without_sysmon_nobody_gives_way_at_a_fork() {
     queued(&runtime);
     shared.time.clock().advance(FORK_SLICE);
     shared.ask_at_forks();
-    // Who gave way would not sleep for long.
+    // A thread that gave way would not sleep for long.
     worker.peer().thread.parker.unpark(|| ());
     context::with_worker_frame(&worker, || worker.come_to_a_fork());
     assert!(worker.peer().state.has_permit());
@@ -295,14 +295,14 @@ fn without_sysmon_nobody_gives_way_at_a_fork() {
 }
 
 #[test]
-fn who_comes_back_from_a_block_without_a_permit_waits_at_its_next_fork() {
+fn one_that_comes_back_from_a_block_without_a_permit_waits_at_its_next_fork() {
     // With one worker nobody is woken for a branch.
     let builder = Builder::new().workers(1).sysmon(Sysmon::Off);
     let runtime = builder.build_with(Clock::stopped()).unwrap();
     let worker = thread(&runtime);
     let idle = &runtime.handle().shared().idle;
     worker.peer().progress.running.store(1, Relaxed);
-    // Its first fork notes who asks.
+    // Its first fork notes the threads that ask.
     context::with_worker_frame(&worker, || join(|| (), || ()));
     assert!(worker.announce_blocking());
     let permit = idle.acquire().expect("it was released");
@@ -315,7 +315,7 @@ fn who_comes_back_from_a_block_without_a_permit_waits_at_its_next_fork() {
 }
 
 #[test]
-fn who_comes_back_from_a_block_knows_what_time_it_is() {
+fn one_that_comes_back_from_a_block_knows_what_time_it_is() {
     let builder = Builder::new().workers(1).sysmon(Sysmon::Off);
     let runtime = builder.build_with(Clock::stopped()).unwrap();
     let worker = thread(&runtime);
@@ -327,7 +327,7 @@ fn who_comes_back_from_a_block_knows_what_time_it_is() {
     end(runtime, [worker]);
 }
 
-/// Whether it gives way at a fork, so long after it got its permit.
+/// Whether it gives way at a fork, the given time after it got its permit.
 fn gives_way(worker: &Worker, after: Duration) -> bool {
     let since = worker.now() - after.as_nanos() as u64;
     worker.p.clocks.forks_since.set(since);
@@ -335,7 +335,7 @@ fn gives_way(worker: &Worker, after: Duration) -> bool {
 }
 
 #[test]
-fn who_is_asked_at_a_fork_gives_way_after_its_slice_and_once() {
+fn one_that_is_asked_at_a_fork_gives_way_after_its_slice_and_once() {
     const NS: Duration = Duration::from_nanos(1);
     let runtime = runtime();
     let worker = thread(&runtime);

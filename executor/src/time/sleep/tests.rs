@@ -215,7 +215,7 @@ fn a_sleep_without_an_end_never_fires() {
 }
 
 #[test]
-fn shutdown_wakes_those_who_wait_and_a_drop_after_it_is_quiet() {
+fn shutdown_wakes_those_that_wait_and_a_drop_after_it_is_quiet() {
     let bench = Bench::new();
     let mut armed = Probe::new(&bench, 10 * MS);
     let mut fired = Probe::new(&bench, MS);

@@ -1,4 +1,4 @@
-//! Who wins, and that the timer is heard (F7).
+//! Which side wins, and that the timer is heard (F7).
 
 use std::future::{pending, poll_fn, ready};
 

@@ -66,7 +66,7 @@ fn the_next_deadline_is_published() {
     assert_eq!(shard.len(), 0);
 }
 
-/// It stays at the top of the heap for those who do not sleep until then.
+/// It stays at the top of the heap for the threads that do not sleep until then.
 #[test]
 fn a_timer_that_is_gone_counts_until_somebody_would_sleep_for_it() {
     let shard = Bench::new().timers;
@@ -80,7 +80,7 @@ fn a_timer_that_is_gone_counts_until_somebody_would_sleep_for_it() {
     assert_eq!(shard.earlier_of(NEVER), 30);
     assert_eq!(shard.next_deadline(), Some(30));
 
-    // Nobody asks for it who wakes up before.
+    // A thread that wakes up before does not ask for it.
     shard.cancel(kept);
     assert_eq!(shard.earlier_of(20), 20);
     assert_eq!(shard.next_deadline(), Some(30));

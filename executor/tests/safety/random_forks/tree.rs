@@ -229,7 +229,7 @@ impl Leaf {
 pub(crate) struct Run<'a> {
     pub(crate) shared: &'a Arc<Shared>,
     pub(crate) waker: &'a Waker,
-    /// It is a computation: who awaits it may unwind it.
+    /// It is a computation: the task that awaits it may unwind it.
     pub(crate) may_be_cancelled: bool,
 }
 

@@ -180,7 +180,7 @@ fn interleaved(
     }
 }
 
-/// Who is first changes from round to round.
+/// Which runtime is first changes from round to round.
 fn in_turn(round: usize, mut run: impl FnMut(&str) -> Vec<f64>) -> Round {
     let mut figures = [Vec::new(), Vec::new()];
     for at in [round % 2, (round + 1) % 2] {

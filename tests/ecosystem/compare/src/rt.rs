@@ -161,7 +161,7 @@ pub(crate) use on;
 /// The CPU time of this process in user mode, in microseconds.
 pub(crate) fn user_us() -> f64 {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: the pointer is good for a write of the structure, of which all bytes may be zero.
+    // SAFETY: the pointer is good for a write of the structure, and all its bytes may be zero.
     let usage = unsafe {
         assert_eq!(libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()), 0);
         usage.assume_init()

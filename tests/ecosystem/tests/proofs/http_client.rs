@@ -100,8 +100,8 @@ proofs! {
     }
 
     /// Requests one after the other share a connection, and the server says so. Some make a new
-    /// one: hyper-util puts a connection back by a task of its own, and who asks before that
-    /// connects meanwhile.
+    /// one: hyper-util puts a connection back by a task of its own, and a request that comes before
+    /// that connects meanwhile.
     async fn connections_are_pooled(env) {
         let Some((_nginx, port)) = nginx(&env) else { return };
         let client = client();

@@ -18,9 +18,9 @@ use crate::harness::{self, proofs};
 /// What both services know.
 #[derive(Clone, Copy)]
 struct Limits {
-    /// A client that says nothing for so long is sent away.
+    /// A client that says nothing for this time is sent away.
     silence: Duration,
-    /// At most one line in so long.
+    /// At most one line in this time.
     per_line: Duration,
 }
 
@@ -54,7 +54,7 @@ fn drive(serve: fn(Limits, CancellationToken, mpsc::Sender<SocketAddr>)) {
     };
 
     // Lines come back, no faster than the limit. Then the service is told to stop, and says so to
-    // who is there.
+    // the clients that are there.
     let (address, stop, service) = start(Duration::from_secs(60), 5);
     // The connection's limit counts from when it is accepted, which nobody here knows to be later
     // than this.
@@ -84,7 +84,7 @@ fn drive(serve: fn(Limits, CancellationToken, mpsc::Sender<SocketAddr>)) {
         ErrorKind::ConnectionRefused
     );
 
-    // Who says nothing is sent away.
+    // A client that says nothing is sent away.
     let (address, stop, service) = start(Duration::from_millis(50), 1);
     let mut silent = connect(address);
     assert_eq!(line(&mut silent), "too slow\n");

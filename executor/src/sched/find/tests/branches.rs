@@ -1,9 +1,9 @@
 //! J1: branches of a join that somebody asks for, takes and gives back. The first test fails if a
 //! steal is no ask, of the victim or of the thief (*After a steal* in `fork_join/owner.rs`), the
-//! second if a scope hears who asks where it has nothing for them, the third if whoever takes a
-//! branch back that was shared for long shares no other, or shares one after any, the next if a
-//! search takes branches in its first round, the last if the first join forgets a thread that got
-//! nothing (`promote_for_asks`).
+//! second if a scope hears a thread that asks where it has nothing for that thread, the third if
+//! whoever takes a branch back that was shared for long shares no other, or shares one after any,
+//! the next if a search takes branches in its first round, the last if the first join forgets a
+//! thread that got nothing (`promote_for_asks`).
 //!
 //! J5: a scope ends after a branch that is handed back. It hangs if `drop` in `branch/deque.rs`
 //! does not put it back into a list.
@@ -99,7 +99,7 @@ fn a_branch_of_a_scope_that_is_handed_back_is_its_owners() {
 }
 
 #[test]
-fn who_takes_back_what_was_shared_for_long_shares_the_next() {
+fn one_that_takes_back_what_was_shared_for_long_shares_the_next() {
     let runtime = runtime();
     // The other permit is taken, too: nobody but a helper asks.
     let (owner, busy) = (thread(&runtime), thread(&runtime));

@@ -21,7 +21,7 @@ fn without_permit(runtime: &Runtime) -> (Worker, [Worker; 2]) {
 }
 
 #[test]
-fn who_has_no_permit_takes_a_call_and_nothing_else() {
+fn one_that_has_no_permit_takes_a_call_and_nothing_else() {
     let runtime = runtime();
     let (worker, [first, second]) = without_permit(&runtime);
     foreign(&runtime, 2);
@@ -36,7 +36,7 @@ fn who_has_no_permit_takes_a_call_and_nothing_else() {
 }
 
 #[test]
-fn who_has_no_permit_takes_no_call_while_something_urgent_is_queued() {
+fn one_that_has_no_permit_takes_no_call_while_something_urgent_is_queued() {
     let runtime = runtime();
     let (worker, [first, second]) = without_permit(&runtime);
     let call = call(&runtime);
@@ -55,7 +55,7 @@ fn who_has_no_permit_takes_no_call_while_something_urgent_is_queued() {
 }
 
 #[test]
-fn who_has_run_dry_takes_nothing_behind_a_call() {
+fn one_that_has_run_dry_takes_nothing_behind_a_call() {
     let runtime = runtime();
     let (worker, other) = (thread(&runtime), thread(&runtime));
     let before = foreign(&runtime, 2);
@@ -70,7 +70,7 @@ fn who_has_run_dry_takes_nothing_behind_a_call() {
 
 /// What is pinned to a thread, or its root, would wait for the call.
 #[test]
-fn who_is_bound_takes_no_call_without_a_permit() {
+fn one_that_is_bound_takes_no_call_without_a_permit() {
     let runtime = runtime();
     let (pinned, [first, second]) = without_permit(&runtime);
     context::with_worker_frame(&pinned, || drop(spawn_local(pending::<()>())));

@@ -17,12 +17,12 @@ fn detached(runtime: &Runtime) -> Worker {
     worker
 }
 
-fn end_stray(worker: &Worker) {
+fn end_detached(worker: &Worker) {
     worker.own_peer().progress.running.store(0, Relaxed);
 }
 
 #[test]
-fn a_search_leaves_branches_to_strays() {
+fn a_search_leaves_branches_to_detached_computations() {
     let runtime = runtime();
     let (searcher, computer) = searcher_and_computer(&runtime);
     let detached = detached(&runtime);
@@ -54,13 +54,13 @@ fn a_search_leaves_branches_to_strays() {
         join(searches, || ran = true);
     });
     assert!(ran);
-    end_stray(&detached);
+    end_detached(&detached);
     let searcher = THIEF.take().expect("it is back");
     end(runtime, [searcher, computer, detached]);
 }
 
 #[test]
-fn who_is_asked_wakes_nobody_beside_a_stray() {
+fn one_that_is_asked_wakes_nobody_beside_a_detached_computation() {
     let runtime = runtime();
     let owner = thread(&runtime);
     let detached = detached(&runtime);
@@ -78,6 +78,6 @@ fn who_is_asked_wakes_nobody_beside_a_stray() {
         computes.set(false);
         assert_eq!(free(), 0);
     });
-    end_stray(&detached);
+    end_detached(&detached);
     end(runtime, [owner, detached]);
 }

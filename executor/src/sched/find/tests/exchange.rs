@@ -126,9 +126,9 @@ fn an_exchange_is_due_by_time_or_by_many_ticks() {
     end(runtime, [worker]);
 }
 
-/// A task that goes on where the queue is full: who is new would send half of it away.
+/// A task that goes on where the queue is full: a new one would send half of it away.
 #[test]
-fn who_goes_on_sends_nothing_away_that_has_not_had_its_turn() {
+fn one_that_goes_on_sends_nothing_away_that_has_not_had_its_turn() {
     let (runtime, worker) = alone();
     let here = spawned(&worker, CAPACITY as usize);
     let mut from_all = foreign(&runtime, 2).into_iter();

@@ -25,8 +25,8 @@
 //! A join pushes one of its two branches and calls the other, which by the walk its thread would
 //! pop in the next step. So no deque here has more than one branch. The owner of a stolen branch
 //! takes from the thief what belongs to that branch, and so T1 has the last fib(2); where it finds
-//! nothing for some microseconds it lets another thread have its permit, who takes it instead. Here
-//! the clock stands still, and it does not come to that.
+//! nothing for some microseconds it lets another thread have its permit, and that one takes it
+//! instead. Here the clock stands still, and it does not come to that.
 //!
 //! It fails when `help` in `fork_join/owner.rs` finds nothing, and when a steal is not noted.
 
@@ -303,7 +303,7 @@ fn by_tasks() {
     let at_1 = t1.index();
     let (is_up, pushed, forked) = (Gate::default(), Gate::default(), Gate::default());
     let helped = Gate::default();
-    // Who calls what, with how many branches pushed below it.
+    // Which thread calls what, with how many branches pushed below it.
     let calls = Mutex::new(Vec::new());
     let call = |what: &'static str| {
         let at = context::with_worker(|worker| worker.expect("both are threads of it").index());

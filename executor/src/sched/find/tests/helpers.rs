@@ -32,7 +32,7 @@ fn nested(levels: usize, lowest: &Lowest) {
     let taken = AtomicBool::new(false);
     let until_taken = || {
         while !taken.load(SeqCst) {
-            // The oldest of all is promoted at one of these, for who helps.
+            // The oldest of all is promoted at one of these, for the thread that helps.
             join(|| (), || ());
         }
     };

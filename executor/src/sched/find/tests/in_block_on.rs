@@ -37,7 +37,7 @@ fn leaves(worker: &mut Worker) -> bool {
 }
 
 #[test]
-fn who_is_in_block_on_leaves_a_permit_to_others() {
+fn one_that_is_in_block_on_leaves_a_permit_to_others() {
     let runtime = runtime();
     let (mut worker, other) = in_block_on(&runtime, true);
     foreign(&runtime, 1);
@@ -47,7 +47,7 @@ fn who_is_in_block_on_leaves_a_permit_to_others() {
 }
 
 #[test]
-fn who_is_in_block_on_keeps_its_permit_where_nothing_waits() {
+fn one_that_is_in_block_on_keeps_its_permit_where_nothing_waits() {
     let runtime = runtime();
     let (mut worker, other) = in_block_on(&runtime, true);
     assert!(!leaves(&mut worker));
@@ -55,7 +55,7 @@ fn who_is_in_block_on_keeps_its_permit_where_nothing_waits() {
 }
 
 #[test]
-fn who_is_in_block_on_keeps_its_permit_where_no_thread_is_to_be_had() {
+fn one_that_is_in_block_on_keeps_its_permit_where_no_thread_is_to_be_had() {
     let runtime = runtime();
     let (mut worker, other) = in_block_on(&runtime, true);
     foreign(&runtime, 1);
@@ -67,7 +67,7 @@ fn who_is_in_block_on_keeps_its_permit_where_no_thread_is_to_be_had() {
 }
 
 #[test]
-fn who_is_in_block_on_keeps_its_permit_where_another_takes_what_waits() {
+fn one_that_is_in_block_on_keeps_its_permit_where_another_takes_what_waits() {
     let runtime = runtime();
     let (mut worker, other) = in_block_on(&runtime, false);
     foreign(&runtime, 1);
@@ -83,7 +83,7 @@ fn awaits(worker: &Worker) {
 }
 
 #[test]
-fn who_is_in_block_on_leaves_a_permit_to_who_waits_for_timers() {
+fn one_that_is_in_block_on_leaves_a_permit_to_one_that_waits_for_timers() {
     let runtime = runtime();
     let (mut worker, other) = in_block_on(&runtime, true);
     awaits(&worker);
@@ -92,7 +92,7 @@ fn who_is_in_block_on_leaves_a_permit_to_who_waits_for_timers() {
 }
 
 #[test]
-fn who_is_in_block_on_keeps_its_permit_where_one_is_free() {
+fn one_that_is_in_block_on_keeps_its_permit_where_one_is_free() {
     let builder = Builder::new().workers(3).sysmon(Sysmon::Off);
     let builder = builder.stall_threshold(None);
     let runtime = builder.build_with(Clock::stopped()).unwrap();
@@ -105,7 +105,7 @@ fn who_is_in_block_on_keeps_its_permit_where_one_is_free() {
 }
 
 #[test]
-fn who_is_in_block_on_keeps_its_permit_where_there_are_as_many_threads_as_may_be() {
+fn one_that_is_in_block_on_keeps_its_permit_where_there_are_as_many_threads_as_may_be() {
     let runtime = runtime();
     let (mut worker, other) = in_block_on(&runtime, true);
     foreign(&runtime, 1);
@@ -118,7 +118,7 @@ fn who_is_in_block_on_keeps_its_permit_where_there_are_as_many_threads_as_may_be
 }
 
 #[test]
-fn who_leaves_its_tasks_to_others_keeps_none() {
+fn one_that_leaves_its_tasks_to_others_keeps_none() {
     let runtime = runtime();
     let (worker, other) = (thread(&runtime), thread(&runtime));
     spawned(&worker, 2);
@@ -130,7 +130,7 @@ fn who_leaves_its_tasks_to_others_keeps_none() {
 
 /// Even if its root waits for a timer or a source.
 #[test]
-fn who_stands_in_takes_what_waits_once() {
+fn one_that_stands_in_takes_what_waits_once() {
     let runtime = runtime();
     let (mut worker, other) = (thread(&runtime), thread(&runtime));
     worker.scope = Scope::Own;

@@ -13,7 +13,7 @@ use crate::{
 };
 
 #[test]
-fn who_has_little_fills_half_of_its_queue_at_a_61st_tick() {
+fn one_that_has_little_fills_half_of_its_queue_at_a_61st_tick() {
     let runtime = runtime();
     let (worker, other) = (thread(&runtime), thread(&runtime));
     spawned(&worker, 4);
@@ -145,7 +145,7 @@ fn a_slice_that_begins_after_a_sleep_is_a_whole_one() {
 }
 
 #[test]
-fn what_is_taken_at_a_look_comes_before_who_has_had_its_slice() {
+fn what_is_taken_at_a_look_comes_before_one_that_has_had_its_slice() {
     let (runtime, worker) = alone();
     let own = spawned(&worker, 2);
     let others = foreign(&runtime, 3);
@@ -208,7 +208,7 @@ fn looks_that_always_bring_something_leave_ticks_to_the_timers() {
 }
 
 #[test]
-fn who_has_its_share_takes_one_at_a_61st_tick() {
+fn one_that_has_its_share_takes_one_at_a_61st_tick() {
     let runtime = runtime();
     let (worker, other) = (thread(&runtime), thread(&runtime));
     // Four in the queue, and one next.
@@ -233,7 +233,7 @@ fn who_has_its_share_takes_one_at_a_61st_tick() {
 }
 
 #[test]
-fn who_wants_a_permit_gets_it_at_a_61st_tick() {
+fn one_that_wants_a_permit_gets_it_at_a_61st_tick() {
     let runtime = runtime();
     let (worker, other) = (thread(&runtime), thread(&runtime));
     let wants = wanting(&runtime);
@@ -249,7 +249,7 @@ fn who_wants_a_permit_gets_it_at_a_61st_tick() {
 }
 
 #[test]
-fn who_has_work_looks_at_the_netpoll_now_and_then() {
+fn one_that_has_work_looks_at_the_netpoll_now_and_then() {
     let (runtime, worker) = alone();
     let _events = Events::new(&runtime);
     let looks = |later| {

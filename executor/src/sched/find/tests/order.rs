@@ -95,7 +95,7 @@ fn another_reason_does_not_end_the_slice() {
 }
 
 #[test]
-fn who_has_nothing_takes_its_share_of_the_global_queue() {
+fn one_that_has_nothing_takes_its_share_of_the_global_queue() {
     let runtime = runtime();
     let (worker, other) = (thread(&runtime), thread(&runtime));
     let ids = foreign(&runtime, 20);
@@ -264,7 +264,7 @@ fn a_child_that_was_just_forked_comes_before_what_a_batch_wakes() {
 
 /// If the same poll waits for the child, another thread has to see the child.
 #[test]
-fn who_loses_its_permit_forks_for_others() {
+fn one_that_loses_its_permit_forks_for_others() {
     let runtime = runtime();
     let (worker, other) = (thread(&runtime), thread(&runtime));
     let revoked = Revoked::from(&worker, 0);
@@ -290,7 +290,7 @@ fn who_loses_its_permit_forks_for_others() {
 
 /// What is pinned had its turn just now.
 #[test]
-fn who_has_run_what_is_pinned_is_woken_for_itself() {
+fn one_that_has_run_what_is_pinned_is_woken_for_itself() {
     let runtime = runtime();
     let worker = thread(&runtime);
     let idle = idle_task(&worker, || ());

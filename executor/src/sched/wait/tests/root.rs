@@ -20,7 +20,7 @@ fn wait_for_root(worker: &Worker, root: &Root) {
 }
 
 #[test]
-fn who_waits_for_its_root_fires_timers_and_goes_on_with_a_permit() {
+fn one_that_waits_for_its_root_fires_timers_and_goes_on_with_a_permit() {
     let runtime = runtime();
     let (worker, root) = with_root(&runtime, Scope::Own);
     worker.try_run();
@@ -81,7 +81,7 @@ fn spawns(runtime: &Runtime, worker: &Worker) {
 }
 
 #[test]
-fn who_gave_its_own_away_stands_in_where_no_thread_can_be_had() {
+fn one_that_gave_its_own_away_stands_in_where_no_thread_can_be_had() {
     let runtime = runtime();
     let (worker, _) = with_root(&runtime, Scope::Own);
     let shared = runtime.handle().shared();
@@ -103,7 +103,7 @@ fn who_gave_its_own_away_stands_in_where_no_thread_can_be_had() {
 }
 
 #[test]
-fn who_waits_for_its_root_stands_in_where_there_is_no_thread_at_all() {
+fn one_that_waits_for_its_root_stands_in_where_there_is_no_thread_at_all() {
     let runtime = runtime();
     let (worker, _) = with_root(&runtime, Scope::Own);
     without_threads(&runtime);
@@ -115,7 +115,7 @@ fn who_waits_for_its_root_stands_in_where_there_is_no_thread_at_all() {
 }
 
 #[test]
-fn who_has_spawned_stands_in_unless_a_thread_would_come() {
+fn one_that_has_spawned_stands_in_unless_a_thread_would_come() {
     let runtime = runtime();
     let other = thread(&runtime);
     assert!(!other.begin_park(), "nothing is queued");
