@@ -1,5 +1,9 @@
 //! The numbers of the policy, in one table: what each counts, and where it comes from.
 //!
+//! "Free" says that a quarter of the number and four times as much make no difference in any row of
+//! the benchmarks (`docs/decisions/2026-11-30-guessed-numbers.md`). "Guessed" says that it makes
+//! one, or that no row would show it, and that the best number is not known.
+//!
 //! None of them is a promise, and none is needed for a guarantee. The decisions that use them are
 //! beside this file. A size that a mechanism is built on, such as the room of a local queue, is not
 //! here.
@@ -27,9 +31,9 @@ pub(crate) const LOOK_MEMORY: Duration = Duration::from_micros(500);
 /// reading costs about a poll. At such a tick the local queue comes before the fork deque, too.
 pub(crate) const TIMER_TICK: u64 = 16;
 /// Ticks between two polls that are measured: this many at least, and up to twice as many more.
-/// Guessed: two readings of the clock in 128 polls are an eighth of a nanosecond for each.
+/// Free: two readings of the clock in 128 polls are an eighth of a nanosecond for each.
 pub(crate) const SAMPLE_TICKS: u64 = 64;
-/// One steal of so many is timed, the first one of a P too. Guessed: to time each took 9 % of a
+/// One steal of so many is timed, the first one of a P too. Free: to time each took 9 % of a
 /// steal's instructions.
 pub(crate) const STEALS_TO_A_TIMED_ONE: u64 = 8;
 /// Ticks between two turns of *the exchange*, if the last one is [`EXCHANGE_PERIOD_MS`] ago. A full
@@ -85,7 +89,7 @@ pub(crate) const OWN_MAX: u32 = 60;
 /// Ticks from one turn for those below, or one look at all others, until the next is due. It comes
 /// at the latest two ticks later, since the global queue and a pinned task may both be first.
 pub(crate) const TURN_TICKS: u64 = 59;
-/// The most tasks that are taken out of the shared queue at once. Guessed: a quarter of a P's own
+/// The most tasks that are taken out of the shared queue at once. Free: a quarter of a P's own
 /// queue.
 pub(crate) const SHARE_MAX: usize = 64;
 
@@ -101,7 +105,7 @@ pub(crate) const EXCHANGE_FEW: usize = 4;
 /// this length: half of one.
 pub(crate) const FILLS_TO: usize = EXCHANGED_MAX;
 /// Number of tasks at the front of the global queue among which a thread looks for a blocking call.
-/// Guessed: a call is often spawned by a task of its own.
+/// Free: a call is often spawned by a task of its own.
 pub(crate) const CALLS_WITHIN: usize = 4;
 
 // --- what is tried less often if it is in vain: `backoff.rs` ---
@@ -165,7 +169,7 @@ pub(crate) const RESCUE_AFTER: Duration = Duration::from_micros(100);
 /// itself about as early: a wake-up takes 5 to 30 us here.
 pub(crate) const WAKE_USEFUL_AFTER: Duration = Duration::from_micros(20);
 /// If no more tasks than this wait where a blocking call is spawned, the call runs next, and sends
-/// them to the global queue. Guessed: to move them takes less time than to wake the thread that
+/// them to the global queue. Free: to move them takes less time than to wake the thread that
 /// they go to.
 pub(crate) const CALL_MOVES_MAX: usize = 8;
 
@@ -182,9 +186,10 @@ pub(crate) const YIELDS_TAKE: Duration = Duration::from_micros(20);
 
 // --- timers and the netpoll: `slack.rs` ---
 
-/// Number of timers at the end of one wait from which on timers get slack. Guessed: for one or two
-/// each wake-up is what they were armed for.
-pub(crate) const SLACK_TIMERS: usize = 8;
+/// Number of timers at the end of one wait from which on timers get slack. One alone is what the
+/// wake-up was for. With 8, 50,000 sleeps a second took 12.9 us of CPU each, with 2 they take 5.2
+/// (`docs/decisions/2026-11-30-guessed-numbers.md`).
+pub(crate) const SLACK_TIMERS: usize = 2;
 /// How long timers wait for the next ones, in nanoseconds. A fifth of what tokio's clock counts in;
 /// half of it leaves 2.9 us a sleep in the measurement in `sched/wait.rs`.
 pub(crate) const TIMER_SLACK: u64 = 200_000;
@@ -197,7 +202,7 @@ pub(crate) const FAILED_WAIT: Duration = Duration::from_millis(1);
 /// A sleep at least this long is armed at its first poll without another look at the clock, which
 /// would make arming and dropping it dearer by a third (some 35 ns on 90). The first poll is hardly
 /// ever so late that the deadline has passed. If it is, the timer fires as soon as a worker looks.
-/// The length is a guess.
+/// The length is free.
 pub(crate) const UNCHECKED_MIN: Duration = Duration::from_millis(100);
 
 // --- what is kept, or taken in blocks ---
@@ -206,19 +211,19 @@ pub(crate) const UNCHECKED_MIN: Duration = Duration::from_millis(100);
 /// enough that the first of many due tasks runs soon and that no armer waits for more than some
 /// 20 us.
 pub(crate) const FIRE_BATCH: usize = 256;
-/// Number of dead entries of a heap of timers that are not swept. Guessed: a kilobyte of nodes.
+/// Number of dead entries of a heap of timers that are not swept. Free: a kilobyte of nodes.
 pub(crate) const DEAD_KEPT: usize = 64;
-/// An empty heap of timers with a larger capacity gives its memory back. Guessed: 200 kB stay.
+/// An empty heap of timers with a larger capacity gives its memory back. Free: 200 kB stay.
 pub(crate) const KEPT_CAPACITY: usize = 4096;
-/// Ids that a P takes from the process-wide counter at once. Guessed: large enough that the shared
+/// Ids that a P takes from the process-wide counter at once. Free: large enough that the shared
 /// counter does not show in a spawn.
 pub(crate) const ID_BLOCK: u64 = 1024;
-/// Room that an empty list of jobs keeps. Guessed.
+/// Room that an empty list of jobs keeps. Free.
 pub(crate) const JOBS_KEPT: usize = 1 << 12;
 
 // --- blocking calls: `blocking.rs` ---
 
-/// How often bound threads pass a call on at most. Guessed: the first time does it nearly always.
+/// How often bound threads pass a call on at most. Free: the first time does it nearly always.
 pub(crate) const PASSES_MAX: u32 = 4;
 
 // --- computations that fork: `forks.rs` ---
@@ -270,7 +275,7 @@ pub(crate) const COMPUTES_PART: u64 = 4;
 pub(crate) const COMPUTE_ONLY_PARTS: u64 = 9;
 pub(crate) const COMPUTE_ONLY_OF: u64 = 10;
 /// Number of looks for which the runtime is not compute-only after a thread was seen that does not
-/// compute. Guessed.
+/// compute. Free.
 pub(crate) const RESTLESS_LOOKS: u32 = 8;
 /// Time for which a thread that blocks keeps its permit, if such waits are mostly shorter.
 pub(crate) const SHORT_WAIT_NS: u64 = 1_000_000;
@@ -303,9 +308,9 @@ pub(crate) const STAND_BY_FROM: u32 = 4 * NOTED_EACH;
 /// thread does.
 pub(crate) const LIST_WAIT: Duration = PACE_BUSY;
 /// How long the end itself looks whether threads have returned, before a thread waits for them. To
-/// return takes some 30 us, and that thread some 100. Guessed: few take as long.
+/// return takes some 30 us, and that thread some 100. Free: few take as long.
 pub(crate) const JOIN_SOON: Duration = Duration::from_micros(200);
-/// Time between two looks whether a thread has returned. Guessed.
+/// Time between two looks whether a thread has returned. Free.
 pub(crate) const JOIN_LOOKS: Duration = Duration::from_millis(1);
 
 // --- what is told: `sched/shutdown.rs`, `sched/lost.rs`, `sched/stall/`, `sched/shown/` ---

@@ -25,11 +25,12 @@
 //!
 //! Where timers are due every few microseconds, the thread that waits for the next one pays a sleep
 //! and a wake-up for a handful of them. With 200,000 sleeps that end within a second those were
-//! half of the 5.1 us of CPU that each took. So if the waits in the netpoll have ended with 8
+//! half of the 5.1 us of CPU that each took. So if the waits in the netpoll have ended with 2
 //! timers or more for a millisecond, no thread wakes up for what is armed already before 200 us are
 //! over (`policy/slack.rs`). They fire together: each takes 2.2 us, and is late by 88 us in the
-//! median where it was 36 (Intel Xeon, 2 cores). Linux does so for each thread, by 50 us
-//! (`PR_SET_TIMERSLACK` in prctl(2)).
+//! median where it was 36 (Intel Xeon, 2 cores). With 50,000 sleeps a second each takes 5.2 us in
+//! place of 12.9 (`docs/decisions/2026-11-30-guessed-numbers.md`). Linux does so for each thread,
+//! by 50 us (`PR_SET_TIMERSLACK` in prctl(2)).
 //!
 //! If a timer is armed meanwhile, it waits with them, unless it is the first of its P: then it sets
 //! the alarm forward, and fires at its moment. A socket or a wake-up ends the wait as ever. A

@@ -24,7 +24,7 @@ use crate::{
     },
 };
 
-/// So many levels without an item are kept. Guessed: as many as a P has buckets.
+/// So many levels without an item are kept: as many as a P has buckets.
 const KEPT_MAX: usize = 8;
 
 /// An unbounded ordered queue for all threads.
