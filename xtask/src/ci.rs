@@ -53,7 +53,7 @@ const SECTIONS: &[Section] = &[
     section("licences", 1, steps::licences),
     section("packages", 3, steps::packages),
     section("models", 7, steps::models),
-    section("mutants", 14, steps::mutants),
+    section("mutants", 7, steps::mutants),
     section("serve-curl", 2, steps::serve_curl),
     section("abort", 1, steps::abort),
     section("soak", 3, steps::soak),

@@ -14,7 +14,11 @@ pub(crate) mod shop;
 
 use std::{path::Path, time::Instant};
 
-use crate::{Failure, targets, tokio};
+use crate::{
+    Failure,
+    mutants::{self, Which},
+    targets, tokio,
+};
 use shop::Shop;
 
 /// What came of a step, in a few words.
@@ -97,6 +101,11 @@ const STEPS: &[Step] = &[
         name: "tokio-programs",
         about: "programs that others wrote for tokio, with their own tests",
         run: |shop| tokio::programs::check(&shop.root, &[]).map(|()| "all as known".into()),
+    },
+    Step {
+        name: "mutants",
+        about: "the mutants of the models, of which CI tries a third",
+        run: |shop| mutants::check(&shop.root, Which::All).map(|()| "all killed".into()),
     },
     Step {
         name: "fuzz",
