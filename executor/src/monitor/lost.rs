@@ -11,7 +11,7 @@ use std::{collections::HashSet, time::Duration};
 use crate::{
     cell::{Id, quietly},
     policy::constants::{LOST_EVERY, LOST_PART},
-    sched::Shared,
+    sched::{Shared, state::hooks::in_a_hook},
 };
 
 /// See the module's head.
@@ -68,7 +68,7 @@ impl LostTasks {
         if let Some(hook) = &shared.config.lost.hook {
             for lost in &lost {
                 if !self.told.contains(&lost.task.id) {
-                    quietly("the `on_lost_task` hook", || hook(lost));
+                    in_a_hook(|| quietly("the `on_lost_task` hook", || hook(lost)));
                 }
             }
             self.told.extend(lost.iter().map(|lost| lost.task.id));

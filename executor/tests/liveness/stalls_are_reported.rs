@@ -353,6 +353,28 @@ common::with_workers! {
     }
 }
 
+/// The end of a runtime waits for the monitor, which calls the hook, and for the task that stalls.
+#[test]
+fn a_hook_that_drops_the_runtime_does_not_wait_for_its_end() {
+    limited(|| {
+        let runtime = Arc::new(Mutex::new(None::<Runtime>));
+        let (of_hook, gate) = (runtime.clone(), Arc::new(Gate::default()));
+        let opens = gate.clone();
+        let builder = Builder::new().workers(1).stall_threshold(THRESHOLD);
+        let builder = builder.shutdown_grace(Duration::MAX);
+        let builder = builder.on_stall(move |_| {
+            drop(of_hook.lock().unwrap().take());
+            opens.open();
+        });
+        let built = builder.build().unwrap();
+        let task = built.spawn(async move { gate.pass() });
+        *runtime.lock().unwrap() = Some(built);
+        // The task goes on when the hook is through.
+        let other = Builder::new().workers(1).build().unwrap();
+        let _ = other.block_on(task);
+    });
+}
+
 /// Without a hook it is a warning in the log.
 #[test]
 fn a_warning_by_default() {

@@ -9,7 +9,11 @@ use crate::{
     cell::quietly,
     note::event,
     policy::constants::COMPUTES_PART,
-    sched::{Shared, processor::Peer, state::snapshot_files::Why},
+    sched::{
+        Shared,
+        processor::Peer,
+        state::{hooks::in_a_hook, snapshot_files::Why},
+    },
     sync::atomic::Ordering::Relaxed,
     throttle::REPORT_EVERY,
 };
@@ -311,7 +315,7 @@ impl StallReport {
 fn send(shared: &Shared, stall: &StallReport) {
     shared.keep_stall(stall);
     match &shared.config.stall.hook {
-        Some(hook) => quietly("the `on_stall` hook", || hook(stall)),
+        Some(hook) => in_a_hook(|| quietly("the `on_stall` hook", || hook(stall))),
         None => shared.tell_stall(stall),
     }
 }

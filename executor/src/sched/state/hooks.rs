@@ -65,17 +65,17 @@ impl fmt::Debug for Hooks {
 }
 
 thread_local! {
-    /// This thread is in a hook at its begin or its end, where it is no worker.
+    /// This thread is in a hook where it is no worker: at its begin or its end, or on the monitor.
     static IN_A_HOOK: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Runs a hook on a thread that counts as one of the runtime's, though it is no worker: a runtime
 /// that is ended in there does not wait for this thread.
 pub(crate) fn in_a_hook(hook: impl FnOnce()) {
-    IN_A_HOOK.set(true);
+    let outer = IN_A_HOOK.replace(true);
     // It does not unwind: a hook's panic is caught.
     hook();
-    IN_A_HOOK.set(false);
+    IN_A_HOOK.set(outer);
 }
 
 /// Whether this thread is in such a hook.
