@@ -1,7 +1,9 @@
 //! Which task this thread polls.
 
-use crate::cell::Id;
-use crate::{context, sched};
+use crate::{
+    cell::{Header, Id},
+    context, sched,
+};
 
 /// The id of the task that this thread polls.
 ///
@@ -10,6 +12,8 @@ use crate::{context, sched};
 /// [`spawn_blocking`](crate::spawn_blocking()), which is a task of its own. A root has none.
 /// Exception: the root of a `block_on` inside a task has the task's. A branch of a
 /// [`join()`](crate::join) or a [`scope`](crate::scope()) that another worker took has none either.
+/// Nor have two destructors at an end: of the future of a `spawn_local` that is dropped when its
+/// `block_on` returns, and of the closure of a `spawn_blocking` that is dropped before it began.
 ///
 /// # Panics
 ///
@@ -67,5 +71,16 @@ pub fn fresh_id() -> Id {
 /// assert_eq!(task::name(), None);
 /// ```
 pub fn name() -> Option<String> {
-    context::with_worker(|worker| Some(worker?.running_task()?.header().name()?.to_owned()))
+    with_task(|header| header.name().map(str::to_owned))?
+}
+
+/// What the header of the task says that this thread polls. None in a task of a `LocalSet`, which
+/// has no header.
+pub(super) fn with_task<R>(f: impl FnOnce(&Header) -> R) -> Option<R> {
+    context::with_worker(|worker| {
+        let task = worker?.running_task()?;
+        let header = task.header();
+        let is_another = Id::current().is_some_and(|id| id != header.id());
+        (!is_another).then(|| f(header))
+    })
 }

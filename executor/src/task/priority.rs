@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use crate::context;
+use super::current;
+use crate::cell::Header;
 
 /// How urgent a task is: a worker takes the greater first. See *Order among equals* for the rest.
 ///
@@ -101,7 +102,8 @@ impl Priority {
     /// It asks the table of live tasks: more than a load, and nothing for an inner loop. A root, a
     /// branch of [`join()`](crate::join) or [`scope`](crate::scope) that another worker took, and
     /// the closure of a [`compute`](crate::compute()) have none of their own, so they find the
-    /// default: ask before the fork.
+    /// default: ask before the fork. Exception: the root of a `block_on` inside a task finds the
+    /// task's.
     ///
     /// ```
     /// use ws::task::{Builder, Priority};
@@ -117,8 +119,7 @@ impl Priority {
     /// assert_eq!(Priority::current(), Priority::DEFAULT);
     /// ```
     pub fn current() -> Self {
-        context::with_worker(|worker| Some(worker?.running_task()?.header().priority()))
-            .map_or(Self::DEFAULT, Self)
+        current::with_task(Header::priority).map_or(Self::DEFAULT, Self)
     }
 
     /// Its number.

@@ -3,7 +3,8 @@
 //!
 //! It fails when the end of a `run_until` wakes no other, when a tick polls until nothing is ready
 //! or does not wake its own waker, when the drop is not a poll of the set, and when an entry of
-//! `CURRENT` is seen at another depth.
+//! `CURRENT` is seen at another depth. The last test fails if a task of a set is taken for the task
+//! that polls the set (`with_task` in `task/current.rs`).
 
 use crate::common;
 
@@ -23,7 +24,7 @@ use std::{
 
 use common::{OnDrop, limited, listen_to_panics, runtime};
 use futures::channel::oneshot;
-use ws_executor::task::{self, LocalSet};
+use ws_executor::task::{self, LocalSet, Priority};
 
 /// A waker that counts.
 #[derive(Default)]
@@ -323,4 +324,22 @@ fn sets_nest() {
     drop(twice);
     assert!(LocalSet::current().is_none());
     without_runtime(async { futures::join!(outer, inner) });
+}
+
+#[test]
+fn a_task_of_a_set_has_no_name_and_no_priority_of_its_poller() {
+    limited(|| {
+        let seen = || (task::name(), Priority::current());
+        runtime(1).block_on(async move {
+            let outer = task::Builder::new().name("outer").priority(7);
+            let polls = outer.spawn_local(async move {
+                let set = LocalSet::new();
+                let inner = set.spawn_local(async move { seen() });
+                (set.run_until(inner).await.unwrap(), seen())
+            });
+            let (inner, outer) = polls.await.unwrap();
+            assert_eq!(inner, (None, Priority::DEFAULT));
+            assert_eq!(outer, (Some("outer".to_owned()), Priority::new(7)));
+        });
+    });
 }
