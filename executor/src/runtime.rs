@@ -104,8 +104,9 @@ impl Runtime {
     ///
     /// # Errors
     ///
-    /// If the system refuses the netpoll's file descriptors or a thread, or `WS_WORKERS` is not a
-    /// number of workers.
+    /// If the system refuses the netpoll's file descriptors or a thread, or if a variable of the
+    /// environment that a [`Builder`] goes by, such as `WS_WORKERS` or `WS_RECORD`, has no value
+    /// that it may have.
     pub fn new() -> Result<Self, BuildError> {
         Builder::new().build()
     }

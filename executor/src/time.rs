@@ -25,7 +25,8 @@
 //!
 //! A timer never fires early. It fires when a worker looks next: typically less than a tenth of a
 //! millisecond late on an idle machine, and under load when a worker has finished its current poll.
-//! The timers of a worker that is stuck in a poll are fired by others. If tens of thousands a
+//! The timers of a worker that is stuck in a poll are fired by others, also if all others sleep:
+//! the [monitor](crate::runtime::Builder::sysmon) sees to that. If tens of thousands a
 //! second fire, they do so together, every 200 microseconds, and any other timer of that time with
 //! them. To wake a thread for each handful would cost more than they do.
 //!

@@ -185,6 +185,9 @@ impl Builder {
 
     /// What the panic of a task does to the runtime. By default nothing.
     ///
+    /// The end cancels tasks. The root of a [`Runtime::block_on`] or [`Handle::block_on`] is none:
+    /// it goes on, and may wait for ever for what a cancelled task was to do.
+    ///
     /// ```
     /// use ws::runtime::{Builder, UnhandledPanic};
     ///
@@ -203,7 +206,8 @@ impl Builder {
     ///
     /// With [`Priorities::Strict`] a worker takes a task of a lower priority only while it knows of
     /// none of a higher one. So one task that is always ready keeps all of a lower priority from
-    /// its worker, those of the default priority too.
+    /// its worker, those of the default priority too. So do closures of
+    /// [`spawn_blocking`](crate::spawn_blocking) wait, if every worker has such a task.
     ///
     /// ```
     /// use ws::runtime::{Builder, Priorities};
@@ -217,8 +221,9 @@ impl Builder {
     }
 
     /// Whether a monitor thread watches the workers. Without it a task that blocks its thread, or
-    /// computes in one long poll, holds up what only its worker can do, and may hold up a task that
-    /// it has spawned or woken alone; nothing else changes.
+    /// computes in one long poll, holds up what only its worker can do. It may also hold up a task
+    /// that it has spawned or woken alone; and all timers and sockets, until another thread becomes
+    /// active. That is so if its worker had waited for them, and all others sleep.
     ///
     /// The thread is there in either case. Without a monitor it sleeps until the system refuses a
     /// thread.

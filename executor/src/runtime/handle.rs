@@ -147,7 +147,7 @@ impl Handle {
     /// for another task that only this thread could run.
     ///
     /// `future` need not be `Send`. Tasks that were pinned to this thread by `spawn_local` are
-    /// dropped when it returns.
+    /// dropped when it returns; inside another call, when the outer one does.
     ///
     /// # Panics
     ///

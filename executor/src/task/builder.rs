@@ -46,7 +46,7 @@ where
 /// Spawns a task that stays on this thread, and need not be `Send`.
 ///
 /// On a worker it lives as long as it likes, and the thread does too. In a `block_on` it is dropped
-/// when that returns, on that thread.
+/// when that returns, on that thread; in one `block_on` inside another, when the outer one does.
 ///
 /// It does not go into a [`LocalSet`](crate::task::LocalSet), wherever it is called.
 ///
