@@ -142,9 +142,9 @@ impl<T: 'static> LocalKey<T> {
     ///
     /// It is not handed on to tasks that the future spawns: give it to them by a scope of their
     /// own. Exception: a task of a [`LocalSet`](crate::task::LocalSet) that the future polls sees
-    /// it, since it is polled by the future. Other tasks that this thread polls while the future is in a
-    /// [`block_on`](crate::runtime::Handle::block_on) do not see it. The future that the `block_on`
-    /// waits for sees it, for that is a part of its caller.
+    /// it, since it is polled by the future. Other tasks that this thread polls while the future is
+    /// in a [`block_on`](crate::runtime::Handle::block_on) do not see it. The future that the
+    /// `block_on` waits for sees it, for that is a part of its caller.
     ///
     /// # Panics
     ///
