@@ -1,5 +1,5 @@
-//! The scheduler under a seed: many virtual workers of the real scheduler on one thread, and one
-//! choice at a time of which one goes on.
+//! The scheduler under a seed: many virtual workers of the real scheduler on one thread. The seed
+//! chooses, one step at a time, which worker goes on.
 //!
 //! # How it works
 //!

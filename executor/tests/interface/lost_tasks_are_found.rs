@@ -4,7 +4,8 @@
 //! It fails when a task with an abort handle counts that as a waker, when `find` in `cell/lost.rs`
 //! does not take the slots of lost tasks off, when it keeps a task whose joiner has left, when it
 //! does not ask a second time, and when a task that has a waker outside is not taken away. Of the
-//! hook, when a task is told twice, or one that was lost between two looks is not told; of a test's
+//! hook, when a task is told twice, or one that was lost between two looks is not told, and when it
+//! counts as no hook where it drops the runtime (`in_a_hook` in `monitor/lost.rs`); of a test's
 //! root, when the monitor sleeps for good without a look, or looks no more after that.
 
 use crate::common;
@@ -23,7 +24,7 @@ use std::{
     time::Duration,
 };
 
-use common::{Count, Random, runtime, scaled};
+use common::{Count, Gate, OnDrop, Random, limited, runtime, scaled};
 use futures::channel::{mpsc, oneshot};
 use futures::stream::{FuturesUnordered, StreamExt};
 use ws_executor::{
@@ -274,6 +275,34 @@ fn told() -> (Runtime, std::sync::mpsc::Receiver<Id>) {
     let hook = move |lost: &LostTask| _ = tell.lock().unwrap().send(lost.task.id);
     let runtime = Builder::new().workers(1).on_lost_task(hook);
     (runtime.build().unwrap(), told)
+}
+
+/// The end of a runtime waits for the monitor, which calls the hook, and for destructors.
+#[test]
+fn a_hook_that_drops_the_runtime_does_not_wait_for_its_end() {
+    limited(|| {
+        let runtime = Arc::new(Mutex::new(None::<Runtime>));
+        let (of_hook, gate) = (runtime.clone(), Arc::new(Gate::default()));
+        let opens = gate.clone();
+        let builder = Builder::new().workers(1).shutdown_grace(Duration::MAX);
+        let builder = builder.on_lost_task(move |_| {
+            drop(of_hook.lock().unwrap().take());
+            opens.open();
+        });
+        let built = builder.build().unwrap();
+        let waits = OnDrop(move || gate.pass());
+        // The hook waits until the runtime is there.
+        let mut place = runtime.lock().unwrap();
+        let task = built.spawn(async move {
+            let _waits = waits;
+            pending::<()>().await;
+        });
+        *place = Some(built);
+        drop(place);
+        // Its destructor goes on when the hook is through.
+        let other = Builder::new().workers(1).build().unwrap();
+        other.block_on(task).unwrap_err();
+    });
 }
 
 #[test]

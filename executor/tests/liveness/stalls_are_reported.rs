@@ -367,8 +367,11 @@ fn a_hook_that_drops_the_runtime_does_not_wait_for_its_end() {
             opens.open();
         });
         let built = builder.build().unwrap();
+        // The hook waits until the runtime is there.
+        let mut place = runtime.lock().unwrap();
         let task = built.spawn(async move { gate.pass() });
-        *runtime.lock().unwrap() = Some(built);
+        *place = Some(built);
+        drop(place);
         // The task goes on when the hook is through.
         let other = Builder::new().workers(1).build().unwrap();
         let _ = other.block_on(task);

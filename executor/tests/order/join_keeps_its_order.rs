@@ -2,9 +2,10 @@
 //! this worker's deque, and a thief takes the oldest. With one worker the order is that of plain
 //! calls.
 //!
-//! The walk through fib(4) by tasks with one and two workers, as a log of which thread ran what. A
-//! join pushes one of its two branches and calls the other, which by the walk its thread would pop
-//! in the next step; so the order of the steps is the same, and a deque has one branch less.
+//! The walk through fib(4) by tasks with one and two workers, as a log. It says which thread ran
+//! what. A join pushes one of its two branches and calls the other, which by the walk its thread
+//! would pop in the next step; so the order of the steps is the same, and a deque has one branch
+//! less.
 //!
 //! It fails when `join_on` in `fork_join/steps.rs` calls the first closure after the second.
 

@@ -151,7 +151,7 @@ impl Log {
         }
     }
 
-    /// The log, for a reader who needs more.
+    /// Where the log is, which tells more.
     pub(crate) fn path(&self) -> std::path::Display<'_> {
         self.path.display()
     }

@@ -216,7 +216,7 @@ fn the_newest_stay_linked_where_the_array_has_no_place() {
 }
 
 #[test]
-fn one_that_prints_a_lane_reads_nothing_of_its_owners() {
+fn a_print_of_a_branch_deque_reads_nothing_of_its_owners() {
     let printed = format!("{:?}", BranchDeque::new());
     assert!(printed.contains("asked"), "{printed}");
     for cell in ["newest", "capacity", "top", "split:"] {
