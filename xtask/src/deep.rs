@@ -7,6 +7,7 @@
 //! A tool that is not there is a failure that says how to install it: a step that was left out
 //! looks too much like one that passed. Debian's packages are installed on the way.
 
+mod clippy;
 mod dynamic;
 mod random;
 mod repeat;
@@ -63,6 +64,11 @@ const STEPS: &[Step] = &[
         run: random::shuttle,
     },
     Step {
+        name: "clippy",
+        about: "clippy over the workspaces of proofs and examples",
+        run: clippy::clippy,
+    },
+    Step {
         name: "asan",
         about: "AddressSanitizer: use after free, out of bounds",
         run: dynamic::asan,
@@ -104,7 +110,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "mutants",
-        about: "the mutants of the models, of which CI tries a third",
+        about: "the mutants of the models, of which CI tries a quarter",
         run: |shop| mutants::check(&shop.root, Which::All).map(|()| "all killed".into()),
     },
     Step {

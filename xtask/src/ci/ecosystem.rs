@@ -40,8 +40,6 @@ pub(super) fn check(place: &Place) -> Result<(), Failure> {
             // stay as they are.
             proofs("test --locked"),
             proofs("run --locked --quiet --example both_contexts"),
-            // With the package that compares, which is built nowhere else.
-            proofs("clippy --locked --quiet --workspace --all-targets -- -D warnings"),
         ],
     )
 }
