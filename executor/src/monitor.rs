@@ -9,9 +9,8 @@
 //! | classify | `classify.rs` | a pure function of the view, the questions and what was `Seen` before. Its value is a `Verdict` |
 //! | act | `act.rs` | does what the verdict says |
 //!
-//! How long the monitor rests is another pure function, in `policy/pace.rs`. Three heuristics have
-//! a file each, and can go without the others: `compute_only.rs`, `policy/short_wait.rs`,
-//! `detached.rs`.
+//! How long the monitor rests is decided in `policy/pace.rs`. Three parts have a file each, and can
+//! go without the others: `compute_only.rs`, `policy/short_wait.rs`, `detached.rs`.
 //!
 //! # What it sees, and what it does
 //!
@@ -20,7 +19,7 @@
 //!
 //! | after | and | the monitor |
 //! | --- | --- | --- |
-//! | one look | a timer of any worker is due for 100 us | fires it (F6). It wakes only tasks, see `sched/foreign_wakers.rs` |
+//! | one look | a timer of any worker is due for 100 us | fires it (F6). It wakes tasks and roots, and leaves other wakers to workers (`sched/foreign_wakers.rs`) |
 //! | one look | a task is in its `runnext`, and a permit is free | wakes a thread, which steals that |
 //! | one look, if its thread is blocked, or 10 ms | its poll forked a child, which is in `direct` | gives the child to others (J4) |
 //! | one look, or *a short wait* | its thread is blocked, no permit is free, and others need one | revokes its permit |
@@ -52,8 +51,7 @@
 //! there answers: its thread counts `came_by`. If the count has moved at a look, the monitor takes
 //! the stall to begin anew, and asks again. A poll without a join pays a load for that, and one
 //! with joins pays one slow join for each look. The first ask comes with the second look at a poll.
-//! Hence a stall behind the last join of a poll that made all of its joins before that look may be
-//! reported one look too early.
+//! A poll may make its last join before that. A stall that follows may be reported one look early.
 //!
 //! If a worker's permit was taken in the middle of a poll, the worker stays in view until the stall
 //! is reported, and while its thread computes. That holds also if all others have gone to sleep.
@@ -64,8 +62,8 @@
 //!   only where the system refuses threads. Then the monitor tries again at each look. If the
 //!   runtime has no thread at all, the monitor becomes a worker itself, see `permit/keeper.rs`.)
 //! - If no thread has looked at the netpoll for 10 ms, the monitor looks there (F5).
-//! - If all threads sleep and none waits in the netpoll, the monitor wakes one to go there. The
-//!   thread that slept last may have met the monitor's own look at the netpoll.
+//! - If all threads sleep and none waits in the netpoll, the monitor wakes one to go there. (The
+//!   monitor may have been at the netpoll itself when the last thread wanted to wait there.)
 //!
 //! # Blocked or computing?
 //!
@@ -74,9 +72,9 @@
 //! thread would only compete with it. (One that forks keeps it for less: it comes to a fork soon,
 //! and waits there.) A thread is blocked if its CPU clock has not moved between two looks *and* it
 //! is not runnable: on a busy machine the clock also stands still while a thread waits for a core.
-//! The second question costs 3 us. So the monitor asks it only if the clock has not moved. While a
-//! permit is free, it asks only for a child that waits, or for a report. If the system does not
-//! tell, a thread counts as computing.
+//! The second question costs 3 us. So the monitor asks it only if the clock has not moved, and for
+//! a report. While a permit is free, it asks only for a child that waits, or for a report. If the
+//! system does not tell, a thread counts as computing.
 //!
 //! A look costs some loads for each worker, and 0.3 us for each reading of a CPU clock. What a
 //! thread does when its poll ends without a permit is `step_without_permit` in `sched/find.rs`.

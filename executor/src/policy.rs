@@ -1,11 +1,12 @@
 //! Policy: what the scheduler could decide otherwise without being wrong.
 //!
 //! A mechanism keeps a guarantee, and is right or wrong. A heuristic makes the common case cheaper,
-//! and pays or does not. Each heuristic has a name in [`Heuristic`], so that `cargo xtask ablate`
-//! can leave it out and measure what it is worth.
+//! and pays or does not. Each heuristic that can be left out has a name in [`Heuristic`], so that
+//! `cargo xtask ablate` can measure what it is worth.
 //!
-//! A decision is a function of numbers that the caller has observed: no atomic, no clock and no
-//! thread is here, so a table tests it. Its thresholds are in [`constants`].
+//! A decision is a function of numbers that the caller has observed, and of what a back-off or a
+//! pace remembers of the times before. No atomic, no clock and no thread is here, so a table tests
+//! it. Its thresholds are in [`constants`].
 
 mod backoff;
 pub(crate) mod constants;

@@ -48,8 +48,8 @@
 //!
 //! The monotonic clock of the system takes longer to read than a record to write. So where the
 //! processor's counter of ticks runs evenly, which the kernel says by using it itself, a record has
-//! that. The clock is read twice: when the runtime is built, and when a recording is taken. All
-//! times in between follow from the two ([`ticks`]). Where time is virtual it is the runtime's, or
+//! that. The clock is read when the runtime is built, and when a recording is taken. All times in
+//! between follow from the two ([`ticks`]). Where time is virtual it is the runtime's, or
 //! that of a time line which the machines of a simulation share ([`timeline`]).
 //!
 //! # The order

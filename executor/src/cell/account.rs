@@ -15,8 +15,12 @@
 //! poll; or the waker that has moved the task from idle to queued, until it queues it. Each hands
 //! the numbers on with the future itself. Any thread reads them, and needs no order between them.
 //!
-//! The atomics are those of the standard library and not of `sync.rs`: no protocol is built on
-//! them, and the models would try all their orders.
+//! Two numbers have other writers. The monitor notes a long poll as it sees it
+//! ([`Account::lasted`]), and the handle counts its registrations ([`Account::registers`]).
+//!
+//! The atomics are those of the standard library and not of `sync.rs`: no protocol needs an order
+//! between them, and the models would try all orders. (The look for lost tasks compares numbers of
+//! two readings, `cell/lost.rs`.)
 //!
 //! What is measured has a box of its own, made for the first of it, since most tasks are never
 //! measured. With all numbers in the cell, which is then larger than what the allocator of glibc

@@ -68,7 +68,7 @@
 //!
 //! What is left of the references, when those of the table, the handle and the abort handles are
 //! taken off, are wakers ([`Snapshot::wakers`]), and for a moment the look of another thread. All
-//! of it is in one word, so there is a moment at which it is true. `sched/lost.rs` builds on that.
+//! of it is in one word, so there is a moment at which it is true. `cell/lost.rs` builds on that.
 //!
 //! Checked by `models::task`.
 

@@ -4,7 +4,7 @@
 //! A worker whose ticks have moved since the last look has made progress. One that is in the same
 //! poll as at the last look is in a long poll. (A look may fall between the tick and its poll: then
 //! the next one is the first that sees the poll, and the CPU time at its begin.) The table of what
-//! follows is in the head of `monitor.rs`. Everything that follows is in the [`Verdict`]; `act.rs`
+//! follows is in the head of `monitor.rs`. What follows is in the [`Verdict`]; `act.rs`
 //! does it.
 //!
 //! A question of [`Ask`] costs, so it is asked last, and only if its answer matters.

@@ -4,7 +4,8 @@
 //! the benchmarks (`docs/decisions/2026-11-30-guessed-numbers.md`). "Guessed" says that it makes
 //! one, or that no row would show it, and that the best number is not known.
 //!
-//! None of them is a promise, and none is needed for a guarantee. The decisions that use them are
+//! Where a guarantee names a number of these, it says so as a bound (L4, F4, O4): with others the
+//! bound would be another, and nothing would be lost. Most of the decisions that use them are
 //! beside this file. A size that a mechanism is built on, such as the room of a local queue, is not
 //! here.
 
@@ -23,9 +24,9 @@ pub(crate) const SLOW_TICK: u64 = 5;
 /// Time from one look to the next, if that is between so many ticks. tokio aims at 200 us; half of
 /// it, since the slice of `runnext` beside a queue ([`NEXT_SLICE`]) is over at a look.
 pub(crate) const LOOK_PERIOD: Duration = Duration::from_micros(100);
-/// Time after which ticks that took longer count for a third, in the number of ticks to the next
-/// look. Guessed: five looks. 128 tasks that end at once take 15 us, and say nothing of the polls
-/// that come after them.
+/// Ticks that took longer count less with each look, in the number of ticks to the next one: by the
+/// part that the look is of this time. Guessed: five looks, after which a third is left. 128 tasks
+/// that end at once take 15 us, and say nothing of the polls that come after them.
 pub(crate) const LOOK_MEMORY: Duration = Duration::from_micros(500);
 /// Ticks between two looks at the timers of the own P while there is local work. Guessed: a clock
 /// reading costs about a poll. At such a tick the local queue comes before the fork deque, too.
@@ -37,7 +38,7 @@ pub(crate) const SAMPLE_TICKS: u64 = 64;
 /// steal's instructions.
 pub(crate) const STEALS_TO_A_TIMED_ONE: u64 = 8;
 /// Ticks between two turns of *the exchange*, if the last one is [`EXCHANGE_PERIOD_MS`] ago. A full
-/// local queue is exchanged for another. It has mostly had its turn by then, even if every fourth
+/// local queue is exchanged for another. It has mostly had its turn by then, even if every fifth
 /// tick is for the global one.
 pub(crate) const EXCHANGE_TICK: u64 = 6 * GLOBAL_TICK;
 /// The same with short polls. With full queues the exchange moves 128 tasks each way. At every
@@ -147,7 +148,7 @@ pub(crate) const SHORT_WAITS: Limits = Limits {
 // --- how a worker looks for others' work: `search.rs` ---
 
 /// How long the last round of stealing waits for a victim to move on before it takes its `runnext`:
-/// Go sleeps 3 us before each of its rounds (F4: about 12 us).
+/// Go sleeps 3 us before it takes one, in its last round.
 pub(crate) const RUNNEXT_WAIT: Duration = Duration::from_micros(10);
 /// Number of Ps' queues that a spinner looks at again before it parks while others run. With
 /// [`SPIN_PAUSES`] they take about 5 us with two Ps here, a third of what a wake-up costs. Measured

@@ -13,10 +13,11 @@
 //! | [`PACE_OFTEN_FREE`] | no permit is free now, but one was since the last look |
 //! | [`PACE_BUSY`] | no permit is free |
 //!
-//! A rest is shorter than the period in two cases:
+//! A rest is shorter than the period in three cases:
 //!
 //! - the next look tells which thread is blocked: then it is [`PACE_FAST`];
-//! - a thread is in a short wait (`short_wait.rs`): then the rest ends with that wait.
+//! - a thread is in a short wait (`short_wait.rs`): then the rest ends with that wait;
+//! - something was queued just when a long rest would have begun: then it is [`PACE_FAST`].
 //!
 //! After [`PACE_IDLE_LOOKS`] looks in a row that found a runtime where nothing runs, the monitor
 //! may sleep until a thread takes a permit.

@@ -1,12 +1,13 @@
 //! *The look for all*: what a worker sees to however much local work there is.
 //!
-//! However much local work there is, a worker looks at what is for all at every 61st tick, as in Go
-//! (L4). 61 ticks are some microseconds in a ping-pong, and 6 ms where polls take 100 us. So a look
-//! counts the ticks since the last one, and reads the clock. The next look comes after as many
-//! ticks as filled 100 us just now: at least five, and at most 61. Ticks before them count as well
-//! if they took longer, and less with time: a third after half a millisecond. Else a hundred tasks
-//! that end at once between polls of 10 us would put off the next look by 600 us. After a sleep the
-//! time counts from its end.
+//! However much local work there is, a worker looks at what is for all at the 61st tick at the
+//! latest, as in Go (L4). 61 ticks are some microseconds in a ping-pong, and 6 ms where polls take
+//! 100 us. So a look counts the ticks since the last one, and reads the clock. The next look comes
+//! after as many ticks as filled 100 us just now: at least five, and at most 61. Earlier ticks
+//! count as well if they took longer. Their weight falls with time: to a third after five looks of
+//! 100 us, and to nothing after one of half a millisecond. Else a hundred tasks that end at once
+//! between polls of 10 us would put off the next look by 600 us. After a sleep the time counts from
+//! its end.
 //!
 //! At the look, too, `runnext` goes to the back of a local queue that waits, if its slice began 50
 //! us and three ticks ago (F4): it has the worker for some 150 us, or for eight polls if these take

@@ -10,11 +10,11 @@
 //!
 //! Behind due timers, pinned tasks (each second time) and what is due at a look for all:
 //!
-//! 1. *A turn for those below*, at every 61st tick; see *Fairness*.
+//! 1. *A turn for those below*, at every 61st tick or so; see *Fairness*.
 //! 2. After 60 tasks of its own, the highest of the shared queue (O4).
-//! 3. At every 61st tick, half of the ordered queue of the P that publishes the highest level, if
-//!    that is above all that is at hand: the P may be stuck, and its own thread may not come by
-//!    (O4).
+//! 3. At every 61st tick or so, half of the ordered queue of the P that publishes the highest
+//!    level, if that is above all that is at hand: the P may be stuck, and its own thread may not
+//!    come by (O4).
 //! 4. The highest above the default, its own or shared, its own if they are level (O1).
 //! 5. `runnext`, the LRQ; then a batch of the global queue: its tasks have the default priority.
 //! 6. The highest of the others, its own or shared.
@@ -35,8 +35,8 @@
 //!
 //! # Fairness
 //!
-//! Strict order starves what is low. So at every 61st tick one of four has its turn. If it has
-//! nothing, the next one has its turn:
+//! Strict order starves what is low. So at the 59th tick after the last such turn, or up to two
+//! later, one of four has its turn. If it has nothing, the next one has its turn:
 //!
 //! - the lowest of the own and the shared queue;
 //! - the default ones (`runnext`, the LRQ);
@@ -53,7 +53,8 @@
 //! flush, revocation, wake from a foreign thread): each push of a task asks it anew. That is also
 //! when a changed priority begins to count.
 //!
-//! Checked by `priority/tests.rs` and by `tests/priorities_*.rs`; the queues by `models::ordered`.
+//! Checked by `priority/tests.rs` and by `tests/order/priorities_*.rs`; the queues by
+//! `models::ordered` of `ws-queue`.
 
 use super::{
     processor::{BRANCH, NO_POLL, Peer, ROOT, USER_CODE},

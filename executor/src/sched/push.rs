@@ -7,11 +7,13 @@
 //! | a new call of `spawn_blocking`, where more than a few tasks wait | the global queue (*Calls* in `blocking.rs`) | a thread |
 //! | the same in a `block_on` | the global queue, or the shared ordered one | a thread |
 //! | yielded, or woken during its own poll | the back of the LRQ; if that is full, of the global queue | a thread |
-//! | woken by a batch of the netpoll or the timers | the back of the LRQ | one as soon as there are two, and at the end as many as the batch is worth |
+//! | woken by a batch of the netpoll or the timers, with any priority | the back of its queue | one as soon as there are two, and at the end as many as the batch is worth |
 //! | a call that runs on a thread which pinned tasks or a root wait for | another thread (*Bound threads* in `blocking.rs`) | that thread |
 //! | any of these with a priority that is not the default one | the ordered queue (`priority.rs`) | a thread |
 //! | pinned | the pinned queue of its P | its own thread, if this is another |
-//! | any, while the thread has no permit | the global queue | a thread |
+//! | any that is not pinned, while the thread has no permit | the global queue, or the shared ordered one | a thread |
+//! | displaced or yielded, where the LRQ is full | the global queue; one that was displaced takes half of the LRQ along | threads |
+//! | a child that its parent forked, and the parent | `direct`, and the fork deque (`task/fork.rs`) | one for the parent |
 //!
 //! # *The wake back-off*
 //!
@@ -37,8 +39,8 @@
 //!
 //! Between two polls a thread without a permit owns an empty P. In the middle of a poll, after a
 //! revocation, or while a `block_on` found no permit, what is spawned or woken goes to the global
-//! queue: in the local one, only threads that run dry would see it. If the first task of a call is
-//! of the default priority, the call tries for a permit once more before: `contention.rs`.
+//! queue: in the local one, only threads that run dry would see it. Before that, a call tries once
+//! more for a permit, if its first task has no name and no priority: `contention.rs`.
 
 use std::{panic::Location, ptr::NonNull, task::Waker};
 
