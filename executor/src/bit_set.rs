@@ -1,8 +1,9 @@
 //! A set of small numbers that many threads change and walk: one bit for each, in words of 64.
 //!
-//! A change is one read-modify-write of one word, and a walk is one load of each word: neither
-//! takes a lock, and neither waits for the other. A walk sees each word at one moment, and the set
-//! at none: a caller that needs more than that says at the call which fences it relies on.
+//! A change is one read-modify-write of one word, or a store where a lock keeps all other changes
+//! away. A walk is one load of each word: it takes no lock, and waits for nothing. A walk sees each
+//! word at one moment, and the set at none: a caller that needs more than that says at the call
+//! which fences it relies on.
 //!
 //! Used for the Ps that can be woken (`permit/idle.rs`), those that have a thread
 //! (`permit/allp.rs`), those whose thread computes (`sched/processor.rs`), those of a node
@@ -12,7 +13,7 @@ use crate::sync::{
     Arc,
     atomic::{
         AtomicU64,
-        Ordering::{AcqRel, Acquire, Relaxed},
+        Ordering::{AcqRel, Acquire, Relaxed, Release},
     },
 };
 
@@ -33,6 +34,24 @@ impl BitSet {
     /// Takes a bit back; whether it was there does not matter.
     pub(crate) fn remove(&self, index: usize) {
         self.0[index / 64].fetch_and(!(1 << (index % 64)), Relaxed);
+    }
+
+    /// As [`insert`](Self::insert), where a lock keeps all other changes away: a store costs less
+    /// than a read-modify-write.
+    pub(crate) fn insert_locked(&self, index: usize) {
+        self.store_locked(index, |word, bit| word | bit);
+    }
+
+    /// As [`remove`](Self::remove), where a lock keeps all other changes away.
+    pub(crate) fn remove_locked(&self, index: usize) {
+        self.store_locked(index, |word, bit| word & !bit);
+    }
+
+    fn store_locked(&self, index: usize, change: impl FnOnce(u64, u64) -> u64) {
+        let word = &self.0[index / 64];
+        // Ordering: Release: a thread that finds any bit of the word finds what was done before
+        // that bit was set: the lock has brought it here.
+        word.store(change(word.load(Relaxed), 1 << (index % 64)), Release);
     }
 
     /// Whether the bit is set.

@@ -129,7 +129,7 @@ pub(crate) fn block_on<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output 
     let lazy = LazyWorker::new(shared, &root);
     let result = context::with_lazy_worker_frame(&lazy, || {
         let result = catch_unwind(AssertUnwindSafe(|| {
-            let waker = Waker::from(root.clone());
+            let waker = root.clone().waker();
             let mut future = pin!(future);
             root.take();
             let (polled, waits) = poll_root(future.as_mut(), &waker);
@@ -224,7 +224,7 @@ fn work_until_done<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output {
     worker.arrive();
     let result = context::with_worker_frame(&worker, || {
         let result = catch_unwind(AssertUnwindSafe(|| {
-            let waker = Waker::from(root);
+            let waker = root.waker();
             drive(&worker, &waker, pin!(future), |worker| {
                 let awake = worker.park();
                 debug_assert_eq!(

@@ -183,10 +183,10 @@ pub fn unbudgeted<R>(poll: impl FnOnce() -> R) -> R {
     restore_after(Budget::new(None), poll)
 }
 
-/// Runs a poll of the root of a `block_on` inside of a task: without any budget.
-pub(crate) fn nested<R>(poll: impl FnOnce() -> R) -> R {
+/// The same for a poll inside of another one, which waits for what this one waits for.
+pub(crate) fn with_budget_inside<R>(poll: impl FnOnce() -> R) -> R {
     poll_begins();
-    unbudgeted(poll)
+    inside(Budget::new(Some(BUDGET)), poll)
 }
 
 /// Runs `poll` with a budget of its own, whatever is left of the current one, and whether or not

@@ -10,6 +10,7 @@
 //! | `lost.rs` | which of them can never wake |
 //! | `traced.rs` | where it is suspended |
 //! | `scheduler.rs` | all that a task knows of its scheduler: one table of functions |
+//! | `carried.rs` | where an abort of a `spawn_pinned` goes |
 //! | `meta.rs`, `id.rs` | its priority, name and place; its number |
 //! | `account.rs` | what it did so far |
 //! | `failure.rs` | how it ended without an output |
@@ -19,12 +20,13 @@
 //! What users call is in `task/`.
 
 mod account;
+mod carried;
 pub(crate) mod console;
 pub(crate) mod depth;
 mod failure;
 mod id;
 mod join_cell;
-mod joiner;
+pub(crate) mod joiner;
 pub(crate) mod live;
 mod lost;
 mod meta;
@@ -40,6 +42,7 @@ pub use self::id::Id;
 pub use self::raw::quietly;
 pub(crate) use self::{
     account::{Lane, LaneWord},
+    carried::Carried,
     failure::{Failure, discard},
     join_cell::JoinCell,
     lost::find as find_lost,

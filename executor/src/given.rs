@@ -101,19 +101,23 @@ fn remove(scheduler: &SchedulerHandle, index: u32) -> Removed<TaskRef> {
     removed
 }
 
+fn report_panic(scheduler: &SchedulerHandle, header: &Header) {
+    report_panic_to(of(scheduler), header);
+}
+
 /// A task that nobody joins has panicked. The panic hook has said where and why, but not in which
 /// task.
-fn report_panic(scheduler: &SchedulerHandle, header: &Header) {
+pub(crate) fn report_panic_to(shared: &Shared, header: &Header) {
     let subject = Subject {
         id: header.id(),
         name: header.name(),
         location: header.location(),
     };
     #[cfg(any(test, feature = "sim"))]
-    if let Some(threads) = &of(scheduler).threads.sim_threads {
+    if let Some(threads) = &shared.threads.sim_threads {
         threads.panicked.lock().push(subject.to_string());
     }
-    of(scheduler).telling.reports.tell(
+    shared.telling.reports.tell(
         || {
             tracing::error!(
                 task.id = %subject.id,

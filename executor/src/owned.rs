@@ -56,7 +56,7 @@ use std::{
 
 use crate::{
     cell::{
-        Birth, Functions, Id, Lane, Outcome, Parts, Place, SchedulerHandle, Task, TaskRef,
+        Birth, Functions, Header, Id, Lane, Outcome, Parts, Place, SchedulerHandle, Task, TaskRef,
         drop_waker_quietly,
         live::{LiveOwner, Removed, live_table},
         wake_quietly,
@@ -70,8 +70,11 @@ use crate::{
 static FUNCTIONS: Functions = Functions {
     schedule,
     remove,
-    // The panic hook has told of it, and the owner has no reports of its own.
-    report_panic: |_, _| {},
+    report_panic: |scheduler, header| {
+        // SAFETY: as in `remove`: the task is ending, and lives until that is over.
+        let owned = unsafe { &*scheduler.runtime().cast::<Owned>() };
+        (owned.report_panic)(header);
+    },
 };
 
 /// The tasks of one owner. See the module's head.
@@ -79,6 +82,8 @@ pub(crate) struct Owned {
     scheduler: SchedulerHandle,
     live: Mutex<LiveOwner<TaskRef>>,
     state: Mutex<State>,
+    /// A task that no handle joins has panicked.
+    report_panic: fn(&Header),
 }
 
 #[derive(Default)]
@@ -96,8 +101,8 @@ struct State {
 }
 
 impl Owned {
-    /// No tasks yet.
-    pub(crate) fn new() -> Arc<Self> {
+    /// No tasks yet. `report_panic` is told of a panic that no handle joins.
+    pub(crate) fn new(report_panic: fn(&Header)) -> Arc<Self> {
         Arc::new_cyclic(|weak: &Weak<Self>| {
             let (table, owner) = live_table();
             Self {
@@ -109,6 +114,7 @@ impl Owned {
                 ),
                 live: Mutex::new(owner),
                 state: Mutex::new(State::default()),
+                report_panic,
             }
         })
     }

@@ -127,6 +127,31 @@ fn a_panic_that_nobody_joins() {
     });
 }
 
+/// Fails if the owner of the queue (`owned.rs`) is not told of a panic.
+#[test]
+fn a_panic_in_a_local_set_that_nobody_joins() {
+    let parent = |child| {
+        let (line, lines) = ends_well(child);
+        let place = format!("{}:{line}:", file!());
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        assert!(lines[0].contains(&place), "{lines:?} does not name {place}");
+        assert!(
+            lines[0].ends_with("panicked, and nobody joins it"),
+            "{lines:?}"
+        );
+    };
+    with_child("a_panic_in_a_local_set_that_nobody_joins", parent, || {
+        let line = runtime(Reports::default()).block_on(async {
+            let set = task::LocalSet::new();
+            let line = line!() + 1;
+            drop(set.spawn_local(async { panic!("expected") }));
+            set.await;
+            line
+        });
+        line.to_string()
+    });
+}
+
 /// Nobody reads a full stderr until the child has come to its end.
 #[test]
 fn a_full_stderr_holds_up_nobody() {

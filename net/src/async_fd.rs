@@ -538,7 +538,7 @@ fn budgeted<F: Future>(future: F) -> Budgeted<F> {
 
 /// Keeps the unit of an operation that is ready; one that is not waits for its source.
 #[inline]
-fn settle<R>(unit: budget::RestoreOnPending, answer: Poll<R>) -> Poll<R> {
+pub(crate) fn settle<R>(unit: budget::RestoreOnPending, answer: Poll<R>) -> Poll<R> {
     if answer.is_ready() {
         unit.made_progress();
     } else {

@@ -254,10 +254,14 @@ impl BlockingIo {
 
     /// Waits until the system has all bytes, and tells of the error of a write.
     pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let unit = ready!(poll_proceed(cx));
         if let Some(error) = self.write_error.take() {
+            unit.made_progress();
             return Poll::Ready(Err(error));
         }
-        match ready!(self.poll_done(cx))? {
+        let done = ready!(self.poll_done(cx));
+        unit.made_progress();
+        match done? {
             Some(Done::Write(result)) => Poll::Ready(result),
             _ => Poll::Ready(Ok(())),
         }
@@ -331,7 +335,13 @@ impl BlockingIo {
 
     /// Waits for the operation that is under way. The next write or flush tells of its error.
     pub(crate) async fn settle(&mut self) {
-        if let Err(error) = poll_fn(|cx| self.poll_settled(cx)).await {
+        let settled = poll_fn(|cx| {
+            let unit = ready!(poll_proceed(cx));
+            let settled = ready!(self.poll_settled(cx));
+            unit.made_progress();
+            Poll::Ready(settled)
+        });
+        if let Err(error) = settled.await {
             self.write_error = Some(error);
         }
     }

@@ -57,7 +57,7 @@ use std::{
 use ws_reactor::Netpoll;
 
 use self::os::{Exit, push_orphan, reap_orphans};
-use crate::current;
+use crate::{async_fd::poll_at_once, current};
 
 /// Starts a process: as [`process::Command::spawn`], but for what it is to the scheduler.
 ///
@@ -171,7 +171,7 @@ impl Child {
         let child = present(self.std.as_mut());
         drop(child.stdin.take());
         let Some(exit) = &mut self.exit else {
-            return Poll::Ready(child.wait());
+            return poll_at_once(cx, || child.wait());
         };
         let status = loop {
             match ready!(exit.poll(cx, child)) {

@@ -59,7 +59,7 @@ use ws_executor::netpoll::{self, Pause};
 use ws_executor::task::coop;
 use ws_reactor::{Direction, Waiter};
 
-use crate::async_fd::AsyncFd;
+use crate::async_fd::{AsyncFd, settle};
 use crate::os;
 
 const WAIT_MIN: Duration = Duration::from_millis(1);
@@ -200,8 +200,8 @@ impl<'a, L, S, A> Accepting<'a, L, S, A> {
         loop {
             ready!(backoff.poll_over(cx))?;
             let unit = ready!(coop::poll_proceed(cx));
-            let accepted = ready!(held.poll_next(|| waiter.poll_io(cx, &mut accept)));
-            unit.made_progress();
+            let polled = held.poll_next(|| waiter.poll_io(cx, &mut accept));
+            let accepted = ready!(settle(unit, polled));
             match accepted.and_then(|accepted| held.join(listener, accepted, &mut join)) {
                 Err(error) if is_about_one_connection(&error) => {}
                 // Outside of a runtime there is no timer to wait by.

@@ -115,6 +115,31 @@ fn a_name_is_looked_up() {
     });
 }
 
+/// F6: the thread of a root that accepts leaves its tasks to others. Fails, by a hang, if
+/// `poll_accept` in `net/src/retry.rs` does not say that it waits.
+#[test]
+fn a_root_that_accepts_is_not_held_up() {
+    use std::io::Read;
+
+    for workers in WORKERS {
+        let _limit = Limit::new(workers);
+        let got = runtime(workers).block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await?;
+            let to = listener.local_addr()?;
+            let blocks = ws::spawn(async move {
+                let mut got = String::new();
+                std::net::TcpStream::connect(to)?.read_to_string(&mut got)?;
+                io::Result::Ok(got)
+            });
+            let (mut stream, _) = listener.accept().await?;
+            stream.write_all(b"hello").await?;
+            drop(stream);
+            blocks.await.expect("it does not panic")
+        });
+        assert_eq!(got.unwrap(), "hello");
+    }
+}
+
 #[test]
 fn a_thread_that_has_entered_nothing_uses_what_there_is() {
     for workers in WORKERS {

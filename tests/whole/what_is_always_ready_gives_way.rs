@@ -27,10 +27,11 @@ use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
 use net_support::Limit;
+use ws::fs::File;
 use ws::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader, Cursor};
 use ws::net::{TcpListener, TcpSocket, TcpStream, UdpSocket};
 use ws::runtime::{Builder, Sysmon};
-use ws::task::{JoinSet, coop};
+use ws::task::{JoinSet, LocalSet, coop};
 use ws::time::timeout;
 
 /// As long as it takes to be in the loop. Nothing is measured by it.
@@ -87,6 +88,36 @@ where
     });
 }
 
+/// An open file that nobody sees.
+fn tempfile() -> std::fs::File {
+    let path = std::env::temp_dir().join(format!("ws-gives-way-{}", std::process::id()));
+    std::fs::File::create(path).unwrap()
+}
+
+/// A timeout in a `block_on` that is inside another poll fires as any other does.
+#[test]
+fn consume_budget_in_a_nested_block_on() {
+    let _limit = Limit::new(1);
+    let runtime = Builder::new().workers(1).build().unwrap();
+    let greedy = || {
+        let greedy = async {
+            loop {
+                coop::consume_budget().await;
+            }
+        };
+        let elapsed = ws::runtime::Handle::current().block_on(timeout(SOON, greedy));
+        elapsed.unwrap_err();
+    };
+    runtime.block_on(async {
+        greedy();
+        ws::spawn(async move { greedy() }).await.unwrap();
+        ws::spawn_blocking(greedy).await.unwrap();
+        ws::join(greedy, || ());
+    });
+    let other = Builder::new().workers(1).build().unwrap();
+    other.block_on(async { runtime.block_on(async { greedy() }) });
+}
+
 macro_rules! each_gives_way {
     ($($name:ident: $future:expr;)*) => {$(
         #[test]
@@ -121,6 +152,48 @@ each_gives_way! {
     };
     consume_budget: loop {
         coop::consume_budget().await;
+    };
+    run_until_of_a_set: {
+        let set = LocalSet::new();
+        loop {
+            set.run_until(ready(())).await;
+        }
+    };
+    a_set_that_is_awaited: {
+        let mut set = LocalSet::new();
+        loop {
+            drop(set.spawn_local(ready(())));
+            (&mut set).await;
+        }
+    };
+    file_flush: {
+        let mut file = File::from_std(tempfile());
+        while file.flush().await.is_ok() {}
+    };
+    file_close: {
+        let mut file = File::from_std(tempfile());
+        while file.close().await.is_ok() {}
+    };
+    file_into_std: {
+        let mut std = tempfile();
+        loop {
+            std = File::from_std(std).into_std().await;
+        }
+    };
+    stdout_flush: {
+        let mut stdout = ws::io::stdout();
+        while stdout.flush().await.is_ok() {}
+    };
+    file_type_of_an_entry: {
+        let mut entries = ws::fs::read_dir(".").await.unwrap();
+        let entry = entries.next().await.expect("the package is there").unwrap();
+        while entry.file_type().await.is_ok() {}
+    };
+    read_dir_at_its_end: {
+        let mut entries = ws::fs::read_dir("src").await.unwrap();
+        loop {
+            drop(entries.next().await);
+        }
     };
     cooperative: loop {
         coop::cooperative(ready(())).await;

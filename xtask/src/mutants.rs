@@ -5,8 +5,8 @@
 //! and the model is run there. A mutant is *killed* if the model fails. What does not apply, does
 //! not build, names no model, or does not end is an error, and so is a mutant that *survives*.
 //!
-//! CI has the time for every fourth one. Which ones these are follows from the commit, so that a few
-//! commits try all of them, and the same commit gives the same answer again.
+//! CI has the time for every fourth one. Which ones these are follows from the commit, so that a
+//! few commits try all of them, and the same commit gives the same answer again.
 //!
 //! Rejected: two at a time. On two cores it is no faster, since the compiler uses both.
 

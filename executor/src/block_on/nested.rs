@@ -78,11 +78,11 @@ pub(super) fn block_on_above<F: Future>(shared: &Arc<Shared>, future: F) -> F::O
         context::with_worker(|worker| match worker {
             Some(worker) => {
                 worker.share_parker(&root);
-                let waker = Waker::from(root.clone());
+                let waker = root.clone().waker();
                 wait_above(shared, worker, &root, &waker, pin!(future))
             }
             None => {
-                let waker = Waker::from(root.clone());
+                let waker = root.clone().waker();
                 wait_alone(shared, &root, &waker, pin!(future))
             }
         })
@@ -100,8 +100,7 @@ fn wait_above<F: Future>(
     let barrier = ScopeBarrier::begin();
     loop {
         if root.take()
-            && let Poll::Ready(output) =
-                barrier.for_caller(|| poll_unbudgeted(future.as_mut(), waker))
+            && let Poll::Ready(output) = barrier.for_caller(|| poll_root(future.as_mut(), waker))
         {
             return output;
         }
@@ -174,7 +173,7 @@ pub(crate) fn wait_alone<F: Future>(
 ) -> F::Output {
     loop {
         if root.take()
-            && let Poll::Ready(output) = poll_unbudgeted(future.as_mut(), waker)
+            && let Poll::Ready(output) = poll_root(future.as_mut(), waker)
         {
             return output;
         }
@@ -183,9 +182,9 @@ pub(crate) fn wait_alone<F: Future>(
     }
 }
 
-/// No task waits behind it for a turn.
-fn poll_unbudgeted<F: Future>(future: Pin<&mut F>, waker: &Waker) -> Poll<F::Output> {
-    budget::nested(|| future.poll(&mut Context::from_waker(waker)))
+/// With a budget of its own, whatever is left of the poll below: a timeout in it has its turn.
+fn poll_root<F: Future>(future: Pin<&mut F>, waker: &Waker) -> Poll<F::Output> {
+    budget::with_budget(|| future.poll(&mut Context::from_waker(waker)))
 }
 
 impl Worker {
@@ -198,6 +197,7 @@ impl Worker {
 
     /// The thread will sleep where it always does, also for `root`.
     fn share_parker(&self, root: &Root) {
+        self.settle_root();
         match &self.root {
             Some(below) => root.settle_above(below),
             None => root.settle(&self.shared().io.netpoll, Some(self.p.peer.clone())),

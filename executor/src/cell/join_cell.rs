@@ -15,9 +15,9 @@ use std::{
 use super::{
     failure::Failure,
     joiner::Joiner,
-    raw::{Header, Task},
-    reference::{AbortRef, TaskRef, schedule, task_of},
-    state::{Detach, Register, Wake},
+    raw::Header,
+    reference::{AbortRef, TaskRef, abort, task_of},
+    state::{Detach, Register},
 };
 
 /// The right to a task's output.
@@ -88,9 +88,7 @@ impl<T> JoinCell<T> {
 
     /// Marks the task as cancelled; see [`TaskRef::abort`].
     pub(crate) fn abort(&self) {
-        if self.header().state.transition_to_cancelled() == Wake::Queue {
-            schedule(Task(self.ptr));
-        }
+        abort(self.header());
     }
 
     /// The output, or `cx`'s waker is in the slot.

@@ -1,7 +1,8 @@
 //! The one that waits for a task, in one word.
 //!
 //! Mostly that is another task of ours, and its waker is known by its table of functions. Then the
-//! word is that task's address, and stands for a reference. Any other waker is put into a box.
+//! word is that task's address, and stands for a reference. The same holds for a thread in
+//! `block_on`, whose table is told to this file ([`knows`]). Any other waker is put into a box.
 //!
 //! Such a waker is code of the user's. If its drop panics, that is reported and goes no further
 //! (S6): code that drops a [`Joiner`] has a reference or an output to give on.
@@ -20,8 +21,11 @@
 use std::{
     mem::ManuallyDrop,
     ptr::{self, NonNull},
-    sync::atomic::{AtomicPtr, Ordering::Relaxed},
-    task::{RawWaker, Waker},
+    sync::{
+        OnceLock,
+        atomic::{AtomicPtr, Ordering::Relaxed},
+    },
+    task::{RawWaker, RawWakerVTable, Waker},
 };
 
 use super::{
@@ -30,11 +34,32 @@ use super::{
 };
 use crate::sync::UnsafeCell;
 
-/// Set on the address of a boxed waker; without it the address is that of a task.
+/// Set on the address of a boxed waker.
 const BOXED: usize = 1;
+/// Set on the data of a waker with the functions in [`KNOWN`].
+const OF_A_THREAD: usize = 2;
+/// Without any of them the address is that of a task.
+const TAGS: usize = BOXED | OF_A_THREAD;
+
+/// The functions of the wakers of threads in `block_on`.
+static KNOWN: OnceLock<&'static RawWakerVTable> = OnceLock::new();
+
+/// Takes note of these functions. The data of wakers that have them is an address whose last two
+/// bits are clear. The first table that is told stays.
+pub(crate) fn knows(table: &'static RawWakerVTable) {
+    KNOWN.get_or_init(|| table);
+}
+
+/// The functions of a waker, if they are those that were told and its data has room for the tag.
+fn known(waker: &Waker) -> bool {
+    KNOWN
+        .get()
+        .is_some_and(|&known| ptr::eq(waker.vtable(), known))
+        && waker.data().addr() & TAGS == 0
+}
 
 /// See the module's head.
-pub(super) struct Joiner(NonNull<()>);
+pub(crate) struct Joiner(NonNull<()>);
 
 // SAFETY: it is a waker, which is `Send` and `Sync`.
 unsafe impl Send for Joiner {}
@@ -43,22 +68,35 @@ unsafe impl Sync for Joiner {}
 
 impl Joiner {
     /// Keeps `waker`.
-    pub(super) fn new(waker: Waker) -> Self {
+    pub(crate) fn new(waker: Waker) -> Self {
         let task = task_of(&waker).and_then(|_| NonNull::new(waker.data().cast_mut()));
         if let Some(task) = task {
             // Its reference is the word's from here on.
             std::mem::forget(waker);
             return Self(task);
         }
+        if known(&waker)
+            && let Some(data) = NonNull::new(waker.data().cast_mut())
+        {
+            std::mem::forget(waker);
+            return Self(data.map_addr(|address| address | OF_A_THREAD));
+        }
         let boxed = NonNull::from(Box::leak(Box::new(waker)));
         Self(boxed.cast::<()>().map_addr(|address| address | BOXED))
     }
 
     /// The waker again.
-    pub(super) fn into_waker(self) -> Waker {
+    pub(crate) fn into_waker(self) -> Waker {
         let word = ManuallyDrop::new(self).0;
-        let address = word.addr().get();
-        if address & BOXED == 0 {
+        let tag = word.addr().get() & TAGS;
+        if tag == OF_A_THREAD {
+            let table = KNOWN.get().expect("the tag was set by it");
+            let data = word.as_ptr().map_addr(|address| address & !TAGS);
+            // SAFETY: the word is the data of a waker with these functions, which never change, and
+            // holds its reference.
+            return unsafe { Waker::from_raw(RawWaker::new(data, table)) };
+        }
+        if tag == 0 {
             // SAFETY: the word is the data of a waker with these functions, and holds its
             // reference.
             return unsafe { Waker::from_raw(RawWaker::new(word.as_ptr(), &WAKER)) };
@@ -69,6 +107,13 @@ impl Joiner {
             .cast::<Waker>();
         // SAFETY: a tagged word is the box that `new` leaked, and it is given up here.
         *unsafe { Box::from_raw(boxed) }
+    }
+}
+
+#[cfg(test)]
+impl Joiner {
+    pub(crate) fn is_boxed(&self) -> bool {
+        self.0.addr().get() & BOXED != 0
     }
 }
 
@@ -122,7 +167,7 @@ impl JoinerSlot {
     /// The address of the task that is in it, or was a moment ago.
     pub(super) fn task(&self) -> Option<usize> {
         let address = self.word.load(Relaxed).addr();
-        (address != 0 && address & BOXED == 0).then_some(address)
+        (address != 0 && address & TAGS == 0).then_some(address)
     }
 }
 

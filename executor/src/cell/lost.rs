@@ -66,7 +66,7 @@ pub(crate) trait Look {
     fn address(&self) -> usize;
     /// Registrations and the slot.
     fn slot(&self) -> (u32, Option<usize>);
-    /// Abort handles that the task has itself.
+    /// Abort handles that only another task's lead to.
     fn own_aborts(&self) -> u64;
     /// The polls and then the word; the other way round if it is the `second` look.
     fn progress(&self, second: bool) -> (u64, Snapshot);
@@ -84,8 +84,8 @@ impl Look for TaskRef {
     }
 
     fn own_aborts(&self) -> u64 {
-        // See `pinned.rs`.
-        u64::from(self.header().is_carrier())
+        // By its carrier's abort handles alone; see `carried.rs`.
+        u64::from(self.header().is_carried())
     }
 
     fn progress(&self, second: bool) -> (u64, Snapshot) {

@@ -26,6 +26,7 @@
 
 use std::{marker::PhantomData, panic::Location, ptr::NonNull, sync::Arc};
 
+use super::carried::Carried;
 use crate::sync::atomic::{
     AtomicPtr,
     Ordering::{Acquire, Relaxed, Release},
@@ -39,8 +40,8 @@ pub(crate) const DEFAULT_PRIORITY: i64 = 0;
 pub(crate) struct Extra {
     pub(crate) name: Option<Box<str>>,
     pub(crate) priority: i64,
-    /// It carries another task to its thread; see `pinned.rs`.
-    pub(crate) carries: bool,
+    /// It carries another task to its thread; see `task/pinned.rs`.
+    pub(crate) carried: Option<Arc<Carried>>,
 }
 
 #[derive(Debug)]
@@ -50,7 +51,7 @@ struct Full {
     /// By the standard library and not by `sync.rs`: a number that orders nothing, in no protocol.
     priority: std::sync::atomic::AtomicI64,
     /// Of the two tasks that share it, the one that is not pinned is a carrier.
-    carries: bool,
+    carried: Option<Arc<Carried>>,
 }
 
 /// The address is that of a [`Full`]; without it, that of a `Location`. Set at birth or once later.
@@ -79,7 +80,7 @@ fn leak_extra(extra: Extra, location: &'static Location<'static>, pinned: usize)
         name: extra.name,
         location,
         priority: extra.priority.into(),
-        carries: extra.carries,
+        carried: extra.carried,
     };
     let full = Arc::into_raw(Arc::new(full)).cast_mut().cast::<()>();
     full.map_addr(|address| address | FULL | pinned)
@@ -156,12 +157,27 @@ impl Meta {
 
     /// Whether it carries another task to its thread.
     pub(super) fn is_carrier(&self) -> bool {
-        !self.is_pinned() && matches!(self.read(), Seen::Full(full) if full.carries)
+        self.carries().is_some()
+    }
+
+    /// What it carries to its thread.
+    pub(super) fn carries(&self) -> Option<&Carried> {
+        if self.is_pinned() {
+            return None;
+        }
+        self.carried()
+    }
+
+    fn carried(&self) -> Option<&Carried> {
+        match self.read() {
+            Seen::Plain(_) => None,
+            Seen::Full(full) => full.carried.as_deref(),
+        }
     }
 
     /// Whether it is the task that a carrier has taken to its thread.
     pub(super) fn is_carried(&self) -> bool {
-        self.is_pinned() && matches!(self.read(), Seen::Full(full) if full.carries)
+        self.is_pinned() && self.carried().is_some()
     }
 
     /// Whether it is not pinned and has nothing of its own.
@@ -261,7 +277,7 @@ mod tests {
         let extra = Extra {
             name: Some("batch".into()),
             priority: -3,
-            carries: false,
+            carried: None,
         };
         let meta = Meta::new(here, Some(Box::new(extra)), true);
         assert_eq!((meta.name(), meta.location()), (Some("batch"), here));
@@ -275,7 +291,7 @@ mod tests {
         let extra = Extra {
             name: Some("batch".into()),
             priority: 3,
-            carries: true,
+            carried: Some(Arc::default()),
         };
         let carrier = Meta::new(here, Some(Box::new(extra)), false);
         let pinned = carrier.share_pinned();

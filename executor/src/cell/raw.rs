@@ -444,7 +444,7 @@ impl Task {
         let header = self.header();
         // SAFETY: we hold the `Task`, and it is not done.
         let drop = || unsafe { (header.vtable.cancel)(self.0) };
-        let ended = header.span.enter(drop);
+        let ended = header.id().runs(|| header.span.enter(drop));
         let reference = TaskRef(self.0);
         let _ = self.end(ended, |_| Removed::ReleaseReference(reference));
     }

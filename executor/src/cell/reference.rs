@@ -53,9 +53,15 @@ impl TaskRef {
 
     /// Marks the task as cancelled; a worker drops its future (H3).
     pub(crate) fn abort(&self) {
-        if let Some(task) = self.cancel() {
-            schedule(task);
-        }
+        abort(self.header());
+    }
+}
+
+/// Marks a task as cancelled, or what it carries; a worker drops the future (H3). The caller holds
+/// a reference.
+pub(super) fn abort(header: &Header) {
+    if header.abort() == Wake::Queue {
+        schedule(Task(NonNull::from(header)));
     }
 }
 

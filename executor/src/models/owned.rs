@@ -110,7 +110,7 @@ fn poll(task: Task) -> Outcome {
 impl World {
     fn new() -> Arc<Self> {
         Arc::new(Self {
-            owned: Owned::new(),
+            owned: Owned::new(|_| {}),
             woken: Arc::default(),
             alive: Arc::default(),
         })

@@ -123,8 +123,8 @@ impl<T: ListedP> AllPs<T> {
             }
         };
         // Before the lock goes, and before the caller has it: see the invariant.
-        self.populated.insert(p.index());
-        self.occupied.insert(p.index());
+        self.populated.insert_locked(p.index());
+        self.occupied.insert_locked(p.index());
         Some(p)
     }
 
@@ -132,9 +132,9 @@ impl<T: ListedP> AllPs<T> {
     pub(crate) fn give_back(&self, p: T) {
         let mut vacant = self.vacant.lock();
         let index = p.index();
-        self.occupied.remove(index);
+        self.occupied.remove_locked(index);
         if !p.has_live() {
-            self.populated.remove(index);
+            self.populated.remove_locked(index);
         }
         let at = vacant.partition_point(|other| other.index() > index);
         vacant.insert(at, p);
@@ -191,7 +191,7 @@ impl<T: ListedP> AllPs<T> {
             && !self.is_occupied(index)
             && !has_live()
         {
-            self.populated.remove(index);
+            self.populated.remove_locked(index);
         }
     }
 }

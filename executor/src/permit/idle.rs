@@ -30,7 +30,8 @@
 //! in `fork_join/owner.rs`.)
 //!
 //! - **Submit**: push; fence; look at `counts`. If a permit is free and no thread spins, take both
-//!   (one compare-and-swap) and wake a parked thread with them.
+//!   (one compare-and-swap) and wake a parked thread with them. For a batch more threads may spin,
+//!   up to half of the permits.
 //! - **Retire**: worker state to `PARKED`, set the bit; give up spinning and permit (one step);
 //!   fence; look at every queue once more. If there is work, undo.
 //!
@@ -49,18 +50,20 @@
 //!
 //! Work that only one thread may do cannot wait for a spinner. A thread that has some, and finds no
 //! permit free, is `WANTING`, sets its bit in `wanting`, fences, and tries once more. A thread that
-//! releases a permit looks at `wanting` after its fence and hands it straight on. A worker that
-//! never runs dry looks there at each *look for all*, and gives its own permit up.
+//! releases a permit looks at `wanting` after its fence and hands the permit on. Work for all may
+//! come first (`env.rs`). A worker that never runs dry looks there at a *look for all* if no permit
+//! is free, and gives its own permit up.
 //!
 //! # The monitor's sleep
 //!
-//! The monitor sleeps for good while all permits are free. The top bit of `counts` says that it
-//! does. The monitor sets the bit in one step with the observation that no permit is held. The
-//! thread that takes the first permit clears it in the same step, and so knows that the monitor is
-//! to be woken. That needs no fence, and no load beyond the one that is made anyway.
+//! The monitor sleeps for good while all permits are free, after a few looks. The top bit of
+//! `counts` says that it does. The monitor sets the bit in one step with the observation that no
+//! permit is held. The thread that takes the first permit clears it in the same step, and so knows
+//! that the monitor is to be woken. That needs no fence, and no load beyond the one that is made
+//! anyway.
 //!
-//! *A long rest*: where only computations that fork go on, the monitor rests for longer than a task
-//! in the global queue should wait until the monitor looks (`monitor/compute_only.rs`). It
+//! *A long rest*: where only computations that fork go on, the monitor rests for long
+//! (`monitor/compute_only.rs`): too long for a task that comes into the global queue meanwhile. It
 //! says so by a flag, fences, and looks at the queue once more. A thread that pushes comes by the
 //! fence of `submit`, and looks at the flag. So of a rest and a push that overlap, either the
 //! monitor sees the task and does not rest, or the pusher sees the flag and wakes it.
@@ -69,12 +72,12 @@
 //!
 //! A waker clears a bit, then swaps that P's worker state from `PARKED` to `RUNNING`; only the
 //! winner of that swap hands its permit over. If the owner changes its mind, it swaps in the same
-//! way, from `PARKED` and nothing else. For a permit may have come, with the spinning that goes
-//! with it, and been revoked again, and the worker state then looks like that of a thread that has
-//! nothing. To a waker a bit that is left behind is harmless: the swap fails, and the waker goes on
-//! to the next. From thieves it would hide work, so the owner takes it away (see below).
-//! A bit is never missing: the owner sets it after its worker state, so a waker that clears it
-//! finds the worker state `PARKED`, or already claimed by another.
+//! way, from `PARKED` and nothing else. A waker may have handed it a permit and the duty to spin,
+//! and the monitor may have taken the permit back: then the worker state is `STUCK`, and the duty
+//! is still there. To a waker a bit that is left behind is harmless: the swap fails, and the waker
+//! goes on to the next. From thieves it would hide work, so the owner takes it away (see below). A
+//! bit is never missing: the owner sets it after its worker state, so a waker that clears it finds
+//! the worker state `PARKED`, or already claimed by another.
 //!
 //! # *A parked P is empty*
 //!
@@ -88,14 +91,15 @@
 //!
 //! *Why a last look misses nothing*: whether the waker or the thread itself clears the bit, that
 //! happens before the thread's next push, and so before the fence of that push. A last look behind
-//! a later fence sees the bit cleared. A last look behind an earlier fence is one that the pusher
-//! sees: it finds the permit free (*The spinning hand-over*).
+//! a later fence sees the bit cleared. If the fence of the last look came first, the pusher finds
+//! the permit free (*The spinning hand-over*).
 //!
 //! # Rejected
 //!
 //! A list of sleepers under a lock (Go's `sched.lock`): a wake-up took a lock, and the word and the
 //! list had to be kept in step. One word with the sleepers' bits in it: 512 threads do not fit.
-//! Storing the worker state instead of swapping: a permit is lost or doubled, as the mutants show.
+//! Storing the worker state where another thread may change it, in place of a swap: a permit is
+//! lost or doubled, as the mutants show.
 //!
 //! The words, and single steps on them, are here. The steps between them are in `env.rs` (pushes
 //! and releases) and `sleep.rs` (sleep). Checked by `models::idle` and `models::permit`.
@@ -105,7 +109,7 @@ use crate::{
     bit_set::BitSet,
     sync::atomic::{
         AtomicBool, AtomicU32, AtomicU64,
-        Ordering::{AcqRel, Acquire, Relaxed, SeqCst},
+        Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst},
         fence,
     },
 };
@@ -375,21 +379,25 @@ impl WorkerStateCell {
 
     /// A thread takes the vacant P. It has no permit yet.
     pub(crate) fn arrive(&self) {
-        // Ordering: AcqRel: takes over from the thread that left it.
-        let before = self.0.swap(STUCK, AcqRel);
+        // A store: no other thread changes a vacant P. Ordering: Acquire: takes over from the
+        // thread that left it; Release, for a thread that looks.
+        let before = self.0.load(Acquire);
         debug_assert_eq!(before, VACANT, "two threads in one P");
+        self.0.store(STUCK, Release);
     }
 
     /// Its thread, which is awake, begins to run with `permit`.
     pub(crate) fn run(&self, permit: Permit) {
         let Permit(()) = permit;
-        // Ordering: Release, for the thread that revokes it.
-        let before = self.0.swap(RUNNING, AcqRel);
+        // A store: only its own thread changes one of these three. Ordering: Acquire: comes after a
+        // revocation; Release, for the thread that revokes it next.
+        let before = self.0.load(Acquire);
         debug_assert!(matches!(before, VACANT | STUCK | WAITING), "{before}");
+        self.0.store(RUNNING, Release);
     }
 
     /// Hands a permit to a parked P, with the duty to spin. Its own thread does the same when it
-    /// changes its mind (and does not spin).
+    /// changes its mind.
     pub(crate) fn hand_to_parked(&self, permit: Permit) -> Result<(), Permit> {
         self.hand(PARKED, permit)
     }

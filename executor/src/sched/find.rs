@@ -20,8 +20,8 @@
 //! 9. a fair batch of the global queue;
 //! 10. tasks below the default priority;
 //! 11. the netpoll, without blocking, and if that has something, before it, *the rescue steal*;
-//! 12. up to four rounds of stealing over all other Ps in a random order; the last round also takes
-//!     others' `runnext`; then others' due timers (`search.rs`);
+//! 12. up to four rounds of stealing over the other Ps that are awake, in a random order; the last
+//!     round also takes others' `runnext`; then others' due timers (`search.rs`);
 //! 13. nothing: if others run and a spin was of use lately, it spins on for some microseconds; then
 //!     it parks (`permit/sleep.rs`), with one last look at everything.
 //!
@@ -300,6 +300,13 @@ impl Worker {
             return Some(Step::Root);
         }
         self.pinned()
+    }
+
+    /// The root is polled now, in no step of this thread's: before its next turn comes what waits
+    /// here.
+    pub(super) fn root_has_its_turn(&self) {
+        self.next.root_last.set(true);
+        self.next.private_last.set(true);
     }
 
     fn pinned(&self) -> Option<Step> {

@@ -53,8 +53,6 @@ impl<'a> LazyWorker<'a> {
         }
         let worker = self.worker.get_or_init(|| {
             let processor = self.shared.take_processor()?;
-            self.root.settle(&self.shared.io.netpoll, None);
-            *processor.peer.thread.root.lock() = Some(self.root.clone());
             let (shared, root) = (self.shared.clone(), self.root.clone());
             let worker = Worker::new(shared, processor, Scope::Own, Some(root));
             worker.arrive();
@@ -65,6 +63,8 @@ impl<'a> LazyWorker<'a> {
                 // No step has counted it: the monitor would take it for what it saw of this P last.
                 worker.p.tick();
                 worker.begin_root();
+                // It has its turn now: what it spawns comes before its next one.
+                worker.root_has_its_turn();
             }
             Some(worker)
         });

@@ -135,7 +135,7 @@ pub(crate) struct PeerThread {
     /// The system's number of the thread; 0: there is none.
     pub(crate) number: AtomicU32,
     pub(crate) parker: Parker,
-    /// The root that the thread waits for, while the worker state is `Waiting`.
+    /// The root of the thread's `block_on`, once it has come to wait for that.
     pub(crate) root: Mutex<Option<std::sync::Arc<Root>>>,
     /// The CPU where the thread sleeps.
     pub(crate) affinity: Affinity,

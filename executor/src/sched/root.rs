@@ -11,14 +11,14 @@ use std::{
 use ws_reactor::Netpoll;
 
 use super::processor::Peer;
-use crate::{notification::Notification, park::Parker, sync::Arc};
+use crate::{cell::joiner, notification::Notification, park::Parker, sync::Arc};
 
 /// What wakes a thread that waits for its own future.
 #[derive(Debug)]
 pub(crate) struct Root {
     notified: Notification,
     own: Parker,
-    /// Set when the thread has a P, before it first waits.
+    /// Set before the thread first waits.
     place: OnceLock<Place>,
 }
 
@@ -41,6 +41,7 @@ thread_local! {
 
 impl Root {
     pub(crate) fn new() -> Arc<Self> {
+        joiner::knows(table());
         Arc::new(Self::fresh())
     }
 
@@ -79,6 +80,11 @@ impl Root {
         self.settle_in(Place::Above(below.clone()));
     }
 
+    /// Whether its thread may wait for it by now.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.place.get().is_some()
+    }
+
     fn settle_in(&self, place: Place) {
         let fresh = self.place.set(place).is_ok();
         debug_assert!(fresh, "a root has one place");
@@ -92,6 +98,13 @@ impl Root {
             }) => &peer.thread.parker,
             Some(Place::Processor { peer: None, .. }) | None => &self.own,
         }
+    }
+
+    /// A waker of it. Never inlined: in a crate of a user's it would have functions of its own, by
+    /// which no waker is known.
+    #[inline(never)]
+    pub(crate) fn waker(self: Arc<Self>) -> Waker {
+        Waker::from(self)
     }
 
     /// Ends the thread's sleep, for whatever reason.
@@ -128,12 +141,16 @@ impl Wake for Root {
     }
 }
 
+/// The functions of the wakers of roots.
+fn table() -> &'static RawWakerVTable {
+    static TABLE: OnceLock<&'static RawWakerVTable> = OnceLock::new();
+    TABLE.get_or_init(|| Arc::new(Root::fresh()).waker().vtable())
+}
+
 /// Whether a waker is one of a root. It may miss one, for a table of functions may be there several
 /// times.
 pub(super) fn is_of_a_root(waker: &Waker) -> bool {
-    static TABLE: OnceLock<&'static RawWakerVTable> = OnceLock::new();
-    let table = *TABLE.get_or_init(|| Waker::from(Root::new()).vtable());
-    std::ptr::eq(waker.vtable(), table)
+    std::ptr::eq(waker.vtable(), table())
 }
 
 /// What is noted of a thread while one wait of it is above another.
@@ -150,7 +167,7 @@ mod tests {
     use std::{ptr, task::Poll, time::Instant};
 
     use super::*;
-    use crate::runtime::Runtime;
+    use crate::{cell::joiner::Joiner, runtime::Runtime};
 
     fn spare() -> Option<Arc<Root>> {
         SPARE.take()
@@ -187,6 +204,24 @@ mod tests {
         root.wake_by_ref();
         assert!(root.is_notified() && root.take());
         assert!(!root.is_notified() && !root.take());
+    }
+
+    // Fails if the table is not told, or if its tag stays in the address.
+    #[test]
+    fn a_root_joins_a_task_without_a_box() {
+        let root = Root::new();
+        let waker = root.clone().waker();
+        let joiner = Joiner::new(waker.clone());
+        assert!(!joiner.is_boxed());
+        assert_eq!(Arc::strong_count(&root), 3);
+        drop(joiner);
+        assert_eq!(Arc::strong_count(&root), 2);
+        let again = Joiner::new(waker.clone()).into_waker();
+        assert!(again.will_wake(&waker));
+        assert!(root.take());
+        again.wake();
+        assert!(root.is_notified());
+        assert_eq!(Arc::strong_count(&root), 2);
     }
 
     #[test]

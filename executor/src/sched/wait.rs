@@ -276,6 +276,7 @@ impl Worker {
     /// Gives the permit up and sleeps until the root, or a pinned task, can go on. Returns with a
     /// permit if one is free.
     pub(crate) fn wait_for_root(&self, root: &Root) {
+        self.settle_root();
         let peer = self.peer();
         // If it had none: what wakes it leaves a notification at the parker.
         if let Some(permit) = peer.state.wait() {

@@ -430,9 +430,24 @@ impl Worker {
 
     /// Where this thread sleeps.
     fn parker(&self) -> &Parker {
+        self.settle_root();
         match &self.root {
             Some(root) => root.parker(),
             None => &self.peer().thread.parker,
+        }
+    }
+
+    /// Before this thread may sleep for its root: from here on others find it. Most calls never
+    /// come here.
+    ///
+    /// What another thread has told this one before it looked for the root, this one sees: both
+    /// hold the lock, and the looks before a sleep come after this.
+    pub(crate) fn settle_root(&self) {
+        if let Some(root) = &self.root
+            && !root.is_settled()
+        {
+            root.settle(&self.shared.io.netpoll, None);
+            *self.peer().thread.root.lock() = Some(root.clone());
         }
     }
 
@@ -457,8 +472,13 @@ impl Worker {
             shared.push_batch(batch);
         }
         let permit = p.peer.state.vacate();
-        p.peer.attention.fetch_and(!attention::ROOT_WAITS, Relaxed);
-        *p.peer.thread.root.lock() = None;
+        // Set by this thread alone, if at all.
+        if p.peer.attention.load(Relaxed) & attention::ROOT_WAITS != 0 {
+            p.peer.attention.fetch_and(!attention::ROOT_WAITS, Relaxed);
+        }
+        if root.as_ref().is_some_and(|root| root.is_settled()) {
+            *p.peer.thread.root.lock() = None;
+        }
         shared.return_processor(p);
         shared.left(permit, spinning.take());
         shared.left_for_good();

@@ -14,6 +14,7 @@ use crate::{
 /// [`join()`](crate::join) or a [`scope`](crate::scope()) that another worker took has none either.
 /// Nor have two destructors at an end: of the future of a `spawn_local` that is dropped when its
 /// `block_on` returns, and of the closure of a `spawn_blocking` that is dropped before it began.
+/// The future of a task that comes too late, when the runtime ends, has the id and no [`name`].
 ///
 /// # Panics
 ///

@@ -37,7 +37,7 @@ use std::{
     mem,
     pin::{Pin, pin},
     rc::Rc,
-    task::{Context, Poll, Waker},
+    task::{Context, Poll, Waker, ready},
 };
 
 use super::{
@@ -46,6 +46,7 @@ use super::{
 };
 use crate::{
     cell::{depth, drop_waker_quietly, wake_quietly},
+    context, coop,
     policy::constants::LOCAL_SET_TICK,
 };
 
@@ -234,9 +235,11 @@ impl LocalSet {
         let mut future = pin!(future);
         let poller = Poller::new(self);
         poll_fn(|cx| {
+            let unit = ready!(coop::poll_proceed(cx));
             poller.note(cx.waker());
             polling(self.queue().spawner(), || {
                 if let Poll::Ready(output) = future.as_mut().poll(cx) {
+                    unit.made_progress();
                     return Poll::Ready(output);
                 }
                 self.tick(cx.waker());
@@ -261,7 +264,15 @@ impl LocalSet {
     /// Polls the tasks that are ready, but not for ever.
     fn tick(&self, waker: &Waker) {
         let mut ran = 0;
-        while ran < LOCAL_SET_TICK && self.queue().run_next() {
+        // The runtime in which it runs may be asked to end with the first panic.
+        let panicked = || {
+            context::with_current(|current| {
+                if let Some((shared, _)) = current {
+                    shared.task_panicked();
+                }
+            });
+        };
+        while ran < LOCAL_SET_TICK && self.queue().run_next_and(panicked) {
             ran += 1;
         }
         if self.queue().end_round() {
@@ -275,9 +286,11 @@ impl Future for LocalSet {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let unit = ready!(coop::poll_proceed(cx));
         self.queue().register(cx.waker());
         polling(self.queue().spawner(), || self.tick(cx.waker()));
         if self.is_empty() {
+            unit.made_progress();
             Poll::Ready(())
         } else {
             Poll::Pending

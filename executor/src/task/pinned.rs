@@ -1,8 +1,9 @@
 //! A task whose future is made on the thread that it stays on: `spawn_pinned`.
 //!
 //! A cell is made for one scheduler handle. The `JoinHandle` is needed before the task has come to
-//! a thread. So there are two cells. The *carrier* is a plain task: it takes the factory to some
-//! worker, pins the real task there, and joins it. The `JoinHandle` is the carrier's.
+//! a thread. So there are two cells. The *carrier* is a task for any worker: it takes the factory to some
+//! worker, pins the real task there, and joins it. The `JoinHandle` is the carrier's; an abort by it
+//! goes to the pinned task (`cell/carried.rs`).
 //!
 //! To users the two are one task. They have one id, name, place and priority, which lie in one
 //! `Meta` (`cell/meta.rs`) of both: a new priority is seen in the task. It plays no part for
@@ -12,12 +13,9 @@
 
 use std::{future::Future, panic::Location};
 
-use super::{
-    builder::spawn_for_all,
-    join::{AbortHandle, JoinHandle},
-};
+use super::{builder::spawn_for_all, join::JoinHandle};
 use crate::{
-    cell::Extra,
+    cell::{Carried, Extra, TaskRef},
     context,
     sched::Shared,
     sync::{
@@ -37,59 +35,77 @@ where
     F: Future + 'static,
     F::Output: Send + 'static,
 {
+    let carried = Arc::new(Carried::default());
     let mut extra = extra.unwrap_or_default();
-    extra.carries = true;
+    extra.carried = Some(carried.clone());
     // For all workers, but not for a thread in `block_on`: when that call ends, what is pinned to
     // the thread ends too.
-    let (itself, own_handle) = futures_channel::oneshot::channel::<AbortHandle>();
     let (handle, _) = spawn_for_all(
         async move {
-            let (pinned, _half) = pin_here(make);
-            let pinned = pinned.abort_on_drop();
-            match pinned.await {
-                Ok(output) => output,
-                Err(error) => match error.try_into_panic() {
-                    Ok(payload) => std::panic::resume_unwind(payload),
-                    // The runtime shuts down, or the thread was one in `block_on` that stood in:
-                    // this task ends as the other did, with the poll in which it aborts itself.
-                    Err(_) => {
-                        if let Ok(itself) = own_handle.await {
-                            itself.abort();
+            if let Some((pinned, _half)) = pin_here(make, &carried) {
+                match pinned.abort_on_drop().await {
+                    Ok(output) => return output,
+                    Err(error) => {
+                        if let Ok(payload) = error.try_into_panic() {
+                            std::panic::resume_unwind(payload)
                         }
-                        std::future::pending().await
                     }
-                },
+                }
+                // It was aborted; or the runtime shuts down, or the thread was one in `block_on`
+                // that stood in. This task ends as the other did, with this poll.
+                let marked = this_carrier().cancel();
+                debug_assert!(marked.is_none(), "it is being polled");
             }
+            std::future::pending().await
         },
         "ws::spawn_pinned",
         Some(extra),
         location,
     );
-    // Refused only if the task has ended.
-    let _ = itself.send(handle.abort_handle());
     handle
 }
 
-/// Pins the task of the carrier that is being polled to this thread.
-fn pin_here<M, F>(make: M) -> (JoinHandle<F::Output>, Half)
+/// The carrier that this thread polls.
+fn this_carrier() -> TaskRef {
+    let carrier = context::with_worker(|worker| worker?.running_task());
+    carrier.expect("workers poll carriers")
+}
+
+/// Pins the task of the carrier that is being polled to this thread, unless it was aborted.
+fn pin_here<M, F>(make: M, carried: &Arc<Carried>) -> Option<(JoinHandle<F::Output>, Half)>
 where
     M: FnOnce() -> F + 'static,
     F: Future + 'static,
     F::Output: 'static,
 {
+    let carrier = this_carrier();
+    if !carried.begins(&carrier) {
+        return None;
+    }
+    let over = Over(carried.clone());
     context::with_worker(|worker| {
-        let worker = worker.expect("workers poll tasks");
-        let carrier = worker.running_task().expect("a carrier is being polled");
+        let worker = worker?;
         let [half, its_half] = Half::both(worker.shared());
         let future = async move {
             // Dropped after the future of `make`.
-            let _half = its_half;
+            let _dropped_last = (its_half, over);
             make().await
         };
         let (task, join) = Shared::new_carried_task(worker, future, carrier.header());
+        let abort = join.abort_ref();
         worker.spawn_carried(task);
-        (JoinHandle::new(join), half)
+        carried.pinned(abort);
+        Some((JoinHandle::new(join), half))
     })
+}
+
+/// Says that the pinned task's future is gone, when it is.
+struct Over(Arc<Carried>);
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        self.0.is_over();
+    }
 }
 
 /// One of a carrier and its pinned task. While both are there, the two count as one.

@@ -7,7 +7,8 @@ use std::{fmt, future::Future, panic::Location, sync::Arc, task::Waker};
 use super::JoinHandle;
 use crate::{
     budget,
-    cell::{Outcome, Task},
+    cell::{Ended, Header, Outcome, Task, report},
+    context, given,
     owned::Owned,
     sched::fresh_id,
 };
@@ -32,7 +33,7 @@ impl Default for TaskQueue {
 impl TaskQueue {
     /// An empty queue.
     pub fn new() -> Self {
-        let owned = Owned::new();
+        let owned = Owned::new(report_panic);
         Self {
             spawner: Spawner { owned },
         }
@@ -56,7 +57,21 @@ impl TaskQueue {
     ///
     /// If another thread has spawned tasks by [`spawn_local`](Spawner::spawn_local).
     pub fn run_next(&self) -> bool {
-        self.spawner.owned.clone().run_next(poll)
+        self.run_next_and(|| {})
+    }
+
+    /// The same; `panicked` is called if the task ended with a panic.
+    pub(super) fn run_next_and(&self, panicked: impl FnOnce()) -> bool {
+        let mut has_panicked = false;
+        let ran = self.spawner.owned.clone().run_next(|task| {
+            let outcome = poll(task);
+            has_panicked = matches!(outcome, Outcome::Done(Ended::Panicked));
+            outcome
+        });
+        if has_panicked {
+            panicked();
+        }
+        ran
     }
 
     /// Ends a round: the tasks that have yielded are in the queue again. True if there are any.
@@ -130,10 +145,25 @@ impl Spawner {
     }
 }
 
-/// A poll has an id, and the budget of any poll (F2).
+/// A poll has an id, and the budget of any poll (F2). What it waits for, the poll of the set waits
+/// for.
 fn poll(task: Task) -> Outcome {
     let id = task.header().id();
-    id.runs(|| budget::with_budget(|| task.run_apart()))
+    id.runs(|| budget::with_budget_inside(|| task.run_apart()))
+}
+
+/// By the runtime in which the task was polled, if there is one.
+fn report_panic(header: &Header) {
+    context::with_entered(|current| match current {
+        Some((shared, _)) => given::report_panic_to(shared, header),
+        None => report(|| {
+            tracing::error!(
+                task.id = %header.id(),
+                spawned.at = %header.location(),
+                "a task panicked that nobody joins"
+            );
+        }),
+    });
 }
 
 impl fmt::Debug for TaskQueue {

@@ -24,7 +24,10 @@ use std::{
 
 use common::{OnDrop, limited, listen_to_panics, runtime};
 use futures::channel::oneshot;
-use ws_executor::task::{self, LocalSet, Priority};
+use ws_executor::{
+    runtime::{Builder, UnhandledPanic},
+    task::{self, LocalSet, Priority},
+};
 
 /// A waker that counts.
 #[derive(Default)]
@@ -297,6 +300,22 @@ fn a_panic_is_the_tasks_own_and_leaves_the_set() {
     // It may be used on.
     let task = set.spawn_local(async { 3 });
     assert_eq!(without_runtime(set.run_until(task)).unwrap(), 3);
+}
+
+/// Fails if `LocalSet::tick` does not tell its runtime of a panic.
+#[test]
+fn a_panic_ends_the_runtime_that_asked_for_it() {
+    listen_to_panics();
+    limited(|| {
+        let ends = Builder::new().unhandled_panic(UnhandledPanic::ShutdownRuntime);
+        ends.workers(1).build().unwrap().block_on(async {
+            let set = LocalSet::new();
+            drop(set.spawn_local(async { panic!("expected: in a task") }));
+            set.await;
+            let refused = ws_executor::spawn(async {}).await;
+            assert!(refused.unwrap_err().is_cancelled());
+        });
+    });
 }
 
 #[test]

@@ -155,6 +155,20 @@ common::with_workers! {
         }
     }
 
+    fn in_the_destructor_of_one_that_is_refused(workers: usize) {
+        let runtime = runtime(workers);
+        let handle = runtime.handle().clone();
+        drop(runtime);
+        let seen = Arc::new(Mutex::new(None));
+        let sees = seen.clone();
+        let guard = OnDrop(move || *sees.lock().unwrap() = try_id());
+        let task = handle.spawn(async move {
+            let _own = guard;
+            pending::<()>().await;
+        });
+        assert_eq!(*seen.lock().unwrap(), Some(task.id()));
+    }
+
     fn outside_it_panics_at_the_caller(workers: usize) {
         listen_to_panics();
         let runtime = runtime(workers);

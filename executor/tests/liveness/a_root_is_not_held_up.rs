@@ -15,7 +15,7 @@ use futures::{StreamExt, stream::FuturesUnordered};
 use ws_executor::{
     runtime::{Builder, Runtime, Sysmon},
     spawn,
-    task::{JoinHandle, unconstrained, yield_now},
+    task::{JoinHandle, LocalSet, unconstrained, yield_now},
     time::{sleep, timeout},
 };
 
@@ -45,6 +45,18 @@ common::with_workers! {
         for polls in [0, 1, 3] {
             returns_first(&runtime, |gate| async move {
                 timeout(SOON, spawn_blocker(&gate, polls)).await.unwrap_err();
+            });
+        }
+    }
+
+    fn a_sleep_in_a_local_set_ends(workers: usize) {
+        let runtime = runtime(workers);
+        for polls in [0, 1, 3] {
+            returns_first(&runtime, |gate| async move {
+                drop(spawn_blocker(&gate, polls));
+                let set = LocalSet::new();
+                drop(set.spawn_local(sleep(SOON)));
+                set.await;
             });
         }
     }

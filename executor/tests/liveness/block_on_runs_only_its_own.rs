@@ -278,6 +278,26 @@ common::with_workers! {
         assert_eq!(runtime.block_on(runtime.spawn(async { 5 })).unwrap(), 5);
     }
 
+    /// Fails if the root's first poll is no turn of its (`Worker::root_has_its_turn`).
+    fn the_first_yield_lets_others_have_a_turn(workers: usize) {
+        let runtime = runtime(workers);
+        for _ in 0..10 {
+            runtime.block_on(async {
+                let pinned = task::spawn_local(async {});
+                task::yield_now().await;
+                assert!(pinned.is_finished());
+            });
+        }
+        // Others may have taken it, if there are any.
+        if workers == 1 {
+            runtime.block_on(async {
+                let child = ws_executor::spawn(async {});
+                task::yield_now().await;
+                assert!(child.is_finished());
+            });
+        }
+    }
+
     /// The context is that of the runtime meanwhile, and nothing is left of it afterwards.
     fn the_context_is_a_stack(workers: usize) {
         let runtime = runtime(workers);

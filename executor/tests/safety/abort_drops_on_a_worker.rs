@@ -3,7 +3,8 @@
 //!
 //! It fails when `TaskRef::abort` drops the future itself instead of queueing the task, when the
 //! runner does not look at the cancel mark after a poll (`Settle::Cancel` in `cell/state.rs`), and
-//! when a handle takes that mark for the end.
+//! when a handle takes that mark for the end. The two about pinned tasks fail when an abort marks a
+//! carrier that has pinned its task.
 
 use crate::common;
 
@@ -264,6 +265,50 @@ common::with_workers! {
         }
         for life in lives {
             dropped_well(&life);
+        }
+    }
+
+    /// Its handle says how its own future ended, and not before that.
+    fn a_pinned_one_that_ends_first_gives_its_output(workers: usize) {
+        let runtime = runtime(workers);
+        let (begun, gate) = (Arc::new(Count::default()), Arc::new(Gate::default()));
+        let (begins, passes) = (begun.clone(), gate.clone());
+        let task = runtime.block_on(async {
+            task::spawn_pinned(move || async move {
+                begins.add();
+                ws_executor::block_in_place(|| passes.pass());
+                7
+            })
+        });
+        begun.wait_for(1);
+        task.abort();
+        assert!(!task.is_finished(), "its future still runs");
+        gate.open();
+        assert_eq!(runtime.block_on(task).unwrap(), 7);
+    }
+
+    fn a_pinned_one_is_gone_when_its_handle_says_so(workers: usize) {
+        let runtime = runtime(workers);
+        for waits in [true, false] {
+            let (begun, gone) = (Arc::new(Count::default()), Arc::new(Count::default()));
+            let (begins, goes) = (begun.clone(), gone.clone());
+            let task = runtime.block_on(async {
+                let guard = OnDrop(move || {
+                    std::thread::yield_now();
+                    goes.add();
+                });
+                task::spawn_pinned(move || async move {
+                    let _own = guard;
+                    begins.add();
+                    pending::<()>().await;
+                })
+            });
+            if waits {
+                begun.wait_for(1);
+            }
+            task.abort();
+            assert!(runtime.block_on(task).unwrap_err().is_cancelled());
+            assert_eq!(gone.get(), 1);
         }
     }
 

@@ -5,7 +5,7 @@ use std::{
     ffi::OsString,
     fmt,
     fs::{FileType, Metadata},
-    future::Future,
+    future::{Future, poll_fn},
     io,
     path::{Path, PathBuf},
     pin::Pin,
@@ -16,7 +16,10 @@ use std::{
 use futures::stream::{FusedStream, Stream};
 use ws_executor::{task::JoinHandle, task::coop::poll_proceed};
 
-use crate::blocking_io::{FindRuntime, call, current_runtime, lost};
+use crate::{
+    async_fd::poll_at_once,
+    blocking_io::{FindRuntime, call, current_runtime, lost},
+};
 
 /// Entries that one closure reads. As in tokio.
 const CHUNK: usize = 32;
@@ -201,6 +204,7 @@ impl Stream for ReadDir {
                         return Poll::Ready(Some(entry));
                     }
                     if chunk.is_last {
+                        unit.made_progress();
                         return Poll::Ready(None);
                     }
                     let runtime = (self.find_runtime)();
@@ -220,7 +224,10 @@ impl Stream for ReadDir {
                         return Poll::Ready(Some(Err(lost(error))));
                     }
                 },
-                State::Lost => return Poll::Ready(None),
+                State::Lost => {
+                    unit.made_progress();
+                    return Poll::Ready(None);
+                }
             }
         }
     }
@@ -295,7 +302,7 @@ impl DirEntry {
         let ask = call("ws::fs::DirEntry::file_type", move || std.file_type());
         async move {
             match known {
-                Some(file_type) => Ok(file_type),
+                Some(file_type) => poll_fn(|cx| poll_at_once(cx, || Ok(file_type))).await,
                 None => ask.await,
             }
         }

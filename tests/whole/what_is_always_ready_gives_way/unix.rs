@@ -1,16 +1,22 @@
 //! What Unix alone has: its sockets, descriptors and signals.
 
-use std::{future::poll_fn, net::Shutdown};
+use std::{future::poll_fn, net::Shutdown, process::Command};
 
 use ws::{
     io::{AsyncFd, AsyncReadExt, AsyncWriteExt, Direction, Interest},
     net::{UnixDatagram, UnixStream, unix::SocketAddr},
+    process::{self, Child},
     signal::unix::{SignalKind, signal},
 };
 
 use super::{each_gives_way, gives_way};
 
 each_gives_way! {
+    child_wait_after_its_end: {
+        let child = process::spawn(&mut Command::new("true")).unwrap();
+        let mut child = Child::new(child).unwrap();
+        while child.wait().await.is_ok() {}
+    };
     unix_connect_to_nobody: loop {
         UnixStream::connect("/there/is/no/such/path").await.unwrap_err();
     };

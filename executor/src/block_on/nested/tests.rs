@@ -112,7 +112,7 @@ fn a_future_that_a_pinned_task_has_woken_is_polled_before_a_sleep() {
     let worker = thread(&runtime);
     let root = Root::new();
     worker.share_parker(&root);
-    let waker = Waker::from(root.clone());
+    let waker = root.clone().waker();
     let polls = Cell::new(0);
     let future = poll_fn(|_| {
         polls.set(polls.get() + 1);

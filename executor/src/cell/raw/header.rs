@@ -3,7 +3,7 @@
 use std::{fmt, panic::Location};
 
 use super::{Account, Header, Id, Relaxed, SchedulerHandle, Snapshot};
-use crate::cell::meta::DEFAULT_PRIORITY;
+use crate::cell::{meta::DEFAULT_PRIORITY, state::Wake};
 
 impl Header {
     pub(crate) fn id(&self) -> Id {
@@ -40,6 +40,15 @@ impl Header {
     /// Whether it carries another task to its thread; see `pinned.rs`.
     pub(crate) fn is_carrier(&self) -> bool {
         self.meta.is_carrier()
+    }
+
+    /// An abort by its handle: marks it as cancelled, or what it carries.
+    pub(in crate::cell) fn abort(&self) -> Wake {
+        let mark = || self.state.transition_to_cancelled();
+        match self.meta.carries() {
+            Some(carried) => carried.abort(mark),
+            None => mark(),
+        }
     }
 
     /// Whether a carrier has taken it to its thread; see `pinned.rs`.
