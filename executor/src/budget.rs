@@ -431,4 +431,71 @@ mod tests {
         let granted = with_budget(|| (0..asked).filter(|_| is_granted()).count());
         assert_eq!(granted, usize::from(BUDGET));
     }
+
+    /// Fails if a unit that is given back in a later poll makes its budget larger than any: some
+    /// more of them would make it one without a limit.
+    #[test]
+    fn what_is_given_back_late_is_not_more_than_a_budget() {
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut late = Vec::new();
+        for _ in 0..2 {
+            with_budget(|| {
+                for _ in 0..BUDGET {
+                    let Poll::Ready(unit) = poll_take(&mut cx, || false) else {
+                        panic!("there is one left");
+                    };
+                    late.push(unit);
+                }
+            });
+        }
+        let granted = with_budget(|| {
+            drop(late);
+            (0..2 * usize::from(BUDGET))
+                .filter(|_| is_granted())
+                .count()
+        });
+        assert_eq!(granted, usize::from(BUDGET));
+    }
+
+    /// Fails if the count of refusals has no bound: it has 16 bits.
+    #[test]
+    fn refusals_are_counted_for_ever() {
+        let asked = 70 * (usize::from(BUDGET) + usize::from(REFUSALS));
+        let granted = with_budget(|| (0..asked).filter(|_| is_granted()).count());
+        assert!(granted > 60 * usize::from(BUDGET));
+    }
+
+    /// Fails if a share that ends gives away what is reserved for those beside the outer one.
+    #[test]
+    fn a_share_within_a_share_leaves_the_outer_one() {
+        let granted = || (0..BUDGET).filter(|_| is_granted()).count();
+        let half = with_budget(|| {
+            poll_share(1, || {
+                poll_share(1, || ());
+                granted()
+            })
+        });
+        assert_eq!(half, usize::from(BUDGET) / 2);
+    }
+
+    /// Fails if a poll gets nothing in a slice that is over, if one with too many refusals still
+    /// heeds it, and if a renewed budget does.
+    #[test]
+    fn a_slice_that_is_over_is_heeded_in_bounds() {
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut granted = |asked: usize| {
+            let is_granted = |_: &usize| match poll_take(&mut cx, || true) {
+                Poll::Ready(unit) => {
+                    unit.made_progress();
+                    true
+                }
+                Poll::Pending => false,
+            };
+            (0..asked).filter(is_granted).count()
+        };
+        let (budget, refusals) = (usize::from(BUDGET), usize::from(REFUSALS));
+        assert_eq!(with_budget(|| granted(2)), 1);
+        assert_eq!(with_budget(|| granted(refusals + budget)), 1 + budget);
+        assert_eq!(with_budget(|| renewed(|| granted(budget))), budget);
+    }
 }

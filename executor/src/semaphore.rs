@@ -176,4 +176,45 @@ mod tests {
         let compared = COMPARED.get();
         assert!(compared < MANY * 300, "{compared}");
     }
+
+    #[derive(Default)]
+    struct Flag(std::sync::atomic::AtomicBool);
+
+    impl std::task::Wake for Flag {
+        fn wake(self: std::sync::Arc<Self>) {
+            self.0.store(true, Relaxed);
+        }
+    }
+
+    /// Fails if the first waker of a ticket is kept.
+    #[test]
+    fn the_last_waker_of_a_ticket_is_woken() {
+        let room = Semaphore::new(0);
+        let mut ticket = None;
+        let flag = std::sync::Arc::new(Flag::default());
+        for waker in [Waker::noop().clone(), Waker::from(flag.clone())] {
+            assert!(room.poll_enter(&mut ticket, waker).is_pending());
+        }
+        room.leave();
+        assert!(flag.0.load(Relaxed));
+    }
+
+    /// Fails if the last one to come is the first.
+    #[test]
+    fn places_go_in_the_order_of_the_tickets() {
+        let room = Semaphore::new(0);
+        let mut tickets = [None, None, None];
+        for ticket in &mut tickets {
+            assert!(room.poll_enter(ticket, Waker::noop().clone()).is_pending());
+        }
+        for ended in 1..=3 {
+            room.leave();
+            let enters = |ticket: &mut Option<Ticket>| {
+                ticket.is_some() && room.poll_enter(ticket, Waker::noop().clone()).is_ready()
+            };
+            let entered: Vec<_> = tickets.iter_mut().map(enters).collect();
+            let expected: Vec<_> = (1..=3).map(|n| n == ended).collect();
+            assert_eq!(entered, expected);
+        }
+    }
 }

@@ -52,3 +52,20 @@ impl<T> ForkStealer<T> {
         self.0.len()
     }
 }
+
+#[cfg(all(test, not(ws_loom)))]
+mod tests {
+    use super::*;
+    use crate::steps::items::Source;
+
+    /// Fails if a stealer sees nothing of what there is.
+    #[test]
+    fn a_stealer_counts_what_it_sees() {
+        let (owner, stealer) = fork_deque();
+        let mut source = Source::default();
+        for len in 0..3 {
+            assert_eq!((stealer.len(), stealer.is_empty()), (len, len == 0));
+            owner.push(source.next());
+        }
+    }
+}

@@ -209,4 +209,28 @@ mod tests {
         assert_eq!(share(4, 0, 4), (vec![0, 1], 2));
         assert_eq!(share(0, 4, 3), (vec![0, 1, 2], 1), "they are no calls");
     }
+
+    /// Fails if the turn stays as it was.
+    #[test]
+    fn after_a_fresh_one_it_is_the_others_turn() {
+        let queue = queue(3, 1);
+        let order = [queue.pop_fresh(), queue.pop()];
+        assert_eq!(order.map(Option::unwrap).map(id), [0, 3]);
+    }
+
+    /// Fails if the whole queue is looked through.
+    #[test]
+    fn who_is_wanted_is_found_within_reach_alone() {
+        let queue = queue(3, 0);
+        let third = || {
+            let asked = std::cell::Cell::new(0);
+            move |_: &Job| {
+                asked.set(asked.get() + 1);
+                asked.get() == 3
+            }
+        };
+        assert!(queue.pop_near(2, third()).is_none());
+        assert_eq!(queue.pop_near(3, third()).map(id), Some(2));
+        assert_eq!(ids(queue.take(3)), [0, 1]);
+    }
 }

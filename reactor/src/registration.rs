@@ -537,8 +537,12 @@ impl Drop for Registration {
     fn drop(&mut self) {
         // Wakers that poll functions have left behind go with the source, not under the table's
         // lock. Their drop is user code.
-        let source = self.netpoll.table.remove(&self.source);
-        quietly(|| drop(source));
+        drop(self.netpoll.table.remove(&self.source));
+        let mut left = Vec::new();
+        self.source.take_all(&mut left);
+        for waker in left {
+            quietly(|| drop(waker));
+        }
     }
 }
 

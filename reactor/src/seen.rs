@@ -146,7 +146,8 @@ mod tests {
     use std::os::unix::net::UnixStream;
     use std::pin::pin;
     use std::sync::Arc;
-    use std::task::Waker;
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+    use std::task::{Wake, Waker};
 
     use mio::Interest;
 
@@ -224,5 +225,240 @@ mod tests {
         netpoll.shut_down();
         let ended = error.as_mut().poll(&mut cx);
         assert!(matches!(ended, Poll::Ready(Err(e)) if crate::is_shut_down(&e)));
+    }
+
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, SeqCst);
+        }
+    }
+
+    fn blocks() -> io::Result<()> {
+        Err(io::ErrorKind::WouldBlock.into())
+    }
+
+    // Fails if an operation of both directions waits for one of them alone. The kernel reports at
+    // once that the source is writable, and nothing else.
+    #[test]
+    fn either_waits_for_both() {
+        let netpoll = netpoll();
+        let both = Interest::READABLE | Interest::WRITABLE;
+        let wakes = Arc::new(Wakes::default());
+        let waker = Waker::from(wakes.clone());
+        let mut cx = Context::from_waker(&waker);
+
+        let (_here, registration, _there) = pair(&netpoll, both);
+        assert!(registration.poll_io_either(&mut cx, blocks).is_pending());
+        look(&netpoll);
+        assert_eq!(wakes.0.swap(0, SeqCst), 1);
+
+        let (_here, registration, _there) = pair(&netpoll, both);
+        let mut either = pin!(registration.async_io_either(blocks));
+        assert!(either.as_mut().poll(&mut cx).is_pending());
+        look(&netpoll);
+        assert_eq!(wakes.0.swap(0, SeqCst), 1);
+    }
+
+    // Fails if one of the directions is not asked for its interest.
+    #[test]
+    fn either_needs_both_directions() {
+        let netpoll = netpoll();
+        for interest in [Interest::READABLE, Interest::WRITABLE] {
+            let (_here, registration, _there) = pair(&netpoll, interest);
+            registration.expect_report();
+            let refused = registration.try_io_either(|| Ok(())).unwrap_err();
+            assert_eq!(refused.kind(), io::ErrorKind::InvalidInput, "{interest:?}");
+        }
+    }
+
+    // Fails if what is reported while the waker is registered is not looked for.
+    #[test]
+    fn what_comes_while_it_begins_to_wait_is_seen() {
+        let netpoll = netpoll();
+        let (_here, registration, mut there) = pair(&netpoll, Interest::READABLE);
+        let polled = registration.poll_seen_by(READ, |_| {
+            there.write_all(b"x")?;
+            look(&netpoll);
+            Ok(())
+        });
+        assert!(polled.is_ready());
+    }
+
+    // Fails if a source that has ended only blocks.
+    #[test]
+    fn a_try_after_the_end_is_its_error() {
+        let netpoll = netpoll();
+        let (_here, registration, _there) = pair(&netpoll, Interest::READABLE);
+        netpoll.shut_down();
+        let error = registration.try_seen(READ, || Ok(())).unwrap_err();
+        assert!(crate::is_shut_down(&error), "{error}");
+    }
+
+    // Fails if a clear takes the end, which is reported once.
+    #[test]
+    fn the_end_stays_whoever_clears() {
+        let netpoll = netpoll();
+        let (_here, registration, there) = pair(&netpoll, Interest::READABLE);
+        drop(there);
+        look(&netpoll);
+        let is_closed = || {
+            let seen = registration.seen().unwrap().set();
+            seen.contains(ReadySet::READ_CLOSED)
+        };
+        assert!(is_closed());
+        assert!(registration.try_seen(READ, blocks).is_err());
+        assert!(is_closed());
+        registration.clear_seen(registration.seen().unwrap(), READ);
+        assert!(is_closed());
+    }
+
+    // Fails if a source that was never tried counts as worth a try again, after what was reported
+    // of it has been taken back.
+    #[test]
+    fn what_is_taken_back_is_not_tried() {
+        let netpoll = netpoll();
+        let both = Interest::READABLE | Interest::WRITABLE;
+        let (_here, registration, mut there) = pair(&netpoll, both);
+        there.write_all(b"x").unwrap();
+        look(&netpoll);
+        registration.clear_seen(registration.seen().unwrap(), READ.union(ReadySet::WRITABLE));
+        let mut cx = Context::from_waker(Waker::noop());
+        for direction in [Direction::Read, Direction::Write] {
+            let polled = registration.poll_io(&mut cx, direction, || Ok(()));
+            assert!(polled.is_pending(), "{direction:?}");
+        }
+    }
+
+    // Fails if a report is expected of one direction alone.
+    #[test]
+    fn a_report_is_expected_of_both_directions() {
+        let netpoll = netpoll();
+        let both = Interest::READABLE | Interest::WRITABLE;
+        let (_here, registration, _there) = pair(&netpoll, both);
+        registration.expect_report();
+        let mut cx = Context::from_waker(Waker::noop());
+        for direction in [Direction::Read, Direction::Write] {
+            let polled = registration.poll_io(&mut cx, direction, || Ok(()));
+            assert!(polled.is_pending(), "{direction:?}");
+        }
+    }
+
+    // Fails if an answer does not count as a report: a task that asks for a report would wait for
+    // one that the kernel has given already, or never gives.
+    #[test]
+    fn an_answer_is_a_report() {
+        let netpoll = netpoll();
+        let (_here, registration, _there) = pair(&netpoll, Interest::WRITABLE);
+        let mut cx = Context::from_waker(Waker::noop());
+        let tried = registration.poll_io(&mut cx, Direction::Write, || Ok(()));
+        assert!(tried.is_ready());
+        assert!(
+            registration
+                .poll_ready(&mut cx, Direction::Write)
+                .is_ready()
+        );
+    }
+
+    // Fails if a waker that waits is not woken.
+    #[test]
+    fn an_end_that_is_noted_and_a_wake_reach_who_waits() {
+        let netpoll = netpoll();
+        let (_here, registration, _there) = pair(&netpoll, Interest::READABLE);
+        let wakes = Arc::new(Wakes::default());
+        let waker = Waker::from(wakes.clone());
+        let mut cx = Context::from_waker(&waker);
+        let mut poll = || registration.poll_ready(&mut cx, Direction::Read);
+        assert!(poll().is_pending());
+        registration.wake(Direction::Write);
+        assert_eq!(wakes.0.swap(0, SeqCst), 0);
+        registration.wake(Direction::Read);
+        assert_eq!(wakes.0.swap(0, SeqCst), 1);
+        assert!(poll().is_pending());
+        registration.note_end(Direction::Read);
+        assert_eq!(wakes.0.swap(0, SeqCst), 1);
+        assert!(matches!(poll(), Poll::Ready(Ok(ready)) if ready.is_closed()));
+    }
+
+    // Fails if an answer that says nothing about what is left takes the readiness.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_transfer_of_nothing_or_of_the_most_is_not_short() {
+        let netpoll = netpoll();
+        let (_here, registration, mut there) = pair(&netpoll, crate::STREAM_INTEREST);
+        there.write_all(b"x").unwrap();
+        look(&netpoll);
+        let mut cx = Context::from_waker(Waker::noop());
+        // The kernel moves no more than this at a time.
+        for moved in [0, 0x7fff_0000, 1] {
+            let polled = registration.poll_read_with(&mut cx, 1 << 31, || Ok(moved));
+            assert!(matches!(polled, Poll::Ready(Ok(n)) if n == moved));
+        }
+        let drained = registration.poll_read_with(&mut cx, 1 << 31, || Ok(1));
+        assert!(drained.is_pending());
+    }
+
+    // Fails if the panic of a waker that waits comes out of the drop of its source.
+    #[test]
+    fn the_drop_bears_a_waker_that_panics() {
+        struct Panics;
+        impl Wake for Panics {
+            fn wake(self: Arc<Self>) {}
+        }
+        impl Drop for Panics {
+            fn drop(&mut self) {
+                panic!("expected");
+            }
+        }
+        let netpoll = netpoll();
+        let (_here, registration, _there) = pair(&netpoll, Interest::READABLE);
+        let waker = Waker::from(Arc::new(Panics));
+        let mut cx = Context::from_waker(&waker);
+        assert!(
+            registration
+                .poll_ready(&mut cx, Direction::Read)
+                .is_pending()
+        );
+        // The registration has the last one.
+        drop(waker);
+        drop(registration);
+    }
+
+    // Fails if the system's answer is lost.
+    #[test]
+    fn a_deregistration_that_is_refused_is_an_error() {
+        struct Refuses;
+        impl mio::event::Source for Refuses {
+            fn register(
+                &mut self,
+                _: &mio::Registry,
+                _: mio::Token,
+                _: Interest,
+            ) -> io::Result<()> {
+                Ok(())
+            }
+            fn reregister(
+                &mut self,
+                _: &mio::Registry,
+                _: mio::Token,
+                _: Interest,
+            ) -> io::Result<()> {
+                Ok(())
+            }
+            fn deregister(&mut self, _: &mio::Registry) -> io::Result<()> {
+                Err(io::ErrorKind::NotFound.into())
+            }
+        }
+        let netpoll = netpoll();
+        let registration = Registration::new(&netpoll, &mut Refuses, Interest::READABLE).unwrap();
+        let answer = registration.deregister(&mut Refuses).unwrap_err();
+        assert_eq!(answer.kind(), io::ErrorKind::NotFound);
+        assert!(!netpoll.has_sources());
+        assert!(
+            registration.deregister(&mut Refuses).is_ok(),
+            "it is done already"
+        );
     }
 }

@@ -75,3 +75,43 @@ impl Signals {
             .unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(all(test, not(ws_loom)))]
+mod tests {
+    use std::io::{ErrorKind, Read};
+
+    use super::*;
+
+    fn listen(signals: &Signals, number: c_int) -> (u64, UnixStream) {
+        let (tell, hears) = UnixStream::pair().unwrap();
+        hears.set_nonblocking(true).unwrap();
+        (signals.listen(number, tell), hears)
+    }
+
+    // Fails if the number of a listener is given again while it is there.
+    #[test]
+    fn each_listener_is_forgotten_by_itself() {
+        let signals = Signals::default();
+        let (first, _) = listen(&signals, 1);
+        let (_second, mut hears) = listen(&signals, 1);
+        signals.forget(first);
+        let (third, mut is_gone) = listen(&signals, 1);
+        signals.forget(third);
+        signals.raise(1);
+        assert_eq!(hears.read(&mut [0; 8]).unwrap(), 1);
+        assert_eq!(is_gone.read(&mut [0; 8]).unwrap(), 0);
+    }
+
+    // Fails if a signal is heard by a listener of another, and if one that was listened for once
+    // ends the program again.
+    #[test]
+    fn a_signal_is_heard_by_its_own_and_for_ever() {
+        let signals = Signals::default();
+        let (one, mut hears) = listen(&signals, 1);
+        assert!(!signals.raise(2));
+        let nothing = hears.read(&mut [0; 8]).unwrap_err();
+        assert_eq!(nothing.kind(), ErrorKind::WouldBlock);
+        signals.forget(one);
+        assert!(signals.raise(1));
+    }
+}

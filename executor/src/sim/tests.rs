@@ -242,3 +242,38 @@ fn ids_of_a_thread_begin_with_one() {
     assert_eq!(first[0], 1);
     assert_ne!(of_process.as_u64(), 4, "the process has its own count");
 }
+
+/// Fails if a call that takes time gives its place back too early, twice or never.
+#[test]
+fn a_call_keeps_its_place_as_long_as_it_takes() {
+    // There is room for one call.
+    let machine = Machine::new(Builder::new().workers(1).max_threads(3).seed(1)).unwrap();
+    let begun = Arc::new(AtomicUsize::new(0));
+    let call = || {
+        let begun = begun.clone();
+        machine.handle().spawn_blocking(move || {
+            begun.fetch_add(1, Relaxed);
+            take_time(1_000_000_000)
+        })
+    };
+    let calls: Vec<_> = (0..4).map(|_| call()).collect();
+    for second in 1..=4 {
+        run(&machine);
+        assert_eq!(begun.load(Relaxed), second);
+        machine.jump_to(second as u64 * 1_000_000_000);
+    }
+    run(&machine);
+    assert!(calls.iter().all(|call| call.is_finished()));
+
+    // One that is dropped while it takes its time.
+    let dropped = call();
+    let next = call();
+    run(&machine);
+    assert_eq!(begun.load(Relaxed), 5);
+    dropped.abort();
+    run(&machine);
+    assert_eq!(begun.load(Relaxed), 6);
+    run_through(&machine);
+    assert!(next.is_finished());
+    machine.end();
+}

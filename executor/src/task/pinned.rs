@@ -1,9 +1,9 @@
 //! A task whose future is made on the thread that it stays on: `spawn_pinned`.
 //!
 //! A cell is made for one scheduler handle. The `JoinHandle` is needed before the task has come to
-//! a thread. So there are two cells. The *carrier* is a task for any worker: it takes the factory to some
-//! worker, pins the real task there, and joins it. The `JoinHandle` is the carrier's; an abort by it
-//! goes to the pinned task (`cell/carried.rs`).
+//! a thread. So there are two cells. The *carrier* is a task for any worker: it takes the factory
+//! to some worker, pins the real task there, and joins it. The `JoinHandle` is the carrier's; an
+//! abort by it goes to the pinned task (`cell/carried.rs`).
 //!
 //! To users the two are one task. They have one id, name, place and priority, which lie in one
 //! `Meta` (`cell/meta.rs`) of both: a new priority is seen in the task. It plays no part for
@@ -79,7 +79,7 @@ where
     F::Output: 'static,
 {
     let carrier = this_carrier();
-    if !carried.begins(&carrier) {
+    if !carried.begins(|| carrier.header().snapshot().is_cancelled()) {
         return None;
     }
     let over = Over(carried.clone());
@@ -94,7 +94,7 @@ where
         let (task, join) = Shared::new_carried_task(worker, future, carrier.header());
         let abort = join.abort_ref();
         worker.spawn_carried(task);
-        carried.pinned(abort);
+        carried.pinned(Arc::new(move || abort.abort()));
         Some((JoinHandle::new(join), half))
     })
 }

@@ -170,4 +170,17 @@ mod tests {
             assert_eq!(priority.to_string(), number.to_string());
         }
     }
+
+    #[test]
+    fn what_has_a_name_is_shown_by_it() {
+        let shown = [
+            (Priority::HIGHEST, "Priority::HIGHEST"),
+            (Priority::DEFAULT, "Priority::DEFAULT"),
+            (Priority::LOWEST, "Priority::LOWEST"),
+            (Priority::new(7), "Priority(7)"),
+        ];
+        for (priority, text) in shown {
+            assert_eq!(format!("{priority:?}"), text);
+        }
+    }
 }

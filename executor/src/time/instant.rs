@@ -275,4 +275,15 @@ mod tests {
             NEVER
         );
     }
+
+    #[test]
+    fn what_is_checked_is_told() {
+        let now = Instant::from_std(Clock::stopped().now());
+        let later = now + MS;
+        assert_eq!(later.checked_duration_since(now), Some(MS));
+        assert_eq!(now.checked_duration_since(later), None);
+        assert_eq!(later.checked_sub(MS), Some(now));
+        assert_eq!(now.checked_add(MS), Some(later));
+        assert_eq!(now.checked_add(Duration::MAX), None);
+    }
 }

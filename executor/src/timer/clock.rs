@@ -270,4 +270,29 @@ mod tests {
     fn a_real_clock_cannot_be_moved() {
         Clock::real().advance(Duration::ZERO);
     }
+
+    /// Fails if the time since the epoch counts twice.
+    #[test]
+    fn an_old_virtual_clock_runs_on_from_where_it_stood() {
+        let hour = 3_600_000_000_000;
+        let clock = Clock::Virtual {
+            epoch: Instant::now() - Duration::from_nanos(hour),
+            now_ns: AtomicU64::new(7),
+            runs: AtomicBool::new(false),
+            ahead: AtomicU64::new(0),
+        };
+        clock.let_go();
+        assert!((7..hour).contains(&clock.now_ns()));
+    }
+
+    /// Fails if a clock goes back to a moment that it is beyond.
+    #[test]
+    fn a_jump_never_goes_back() {
+        let clock = Clock::stopped();
+        clock.jump_to(7);
+        clock.jump_to(5);
+        assert_eq!(clock.now_ns(), 7);
+        clock.pause();
+        assert!(clock.now_ns() > 7, "a spin until that moment ends");
+    }
 }

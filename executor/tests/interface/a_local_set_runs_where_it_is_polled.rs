@@ -362,3 +362,42 @@ fn a_task_of_a_set_has_no_name_and_no_priority_of_its_poller() {
         });
     });
 }
+
+/// Fails if a set that is awaited itself leaves no waker.
+#[test]
+fn a_set_that_is_awaited_is_woken() {
+    let mut set = LocalSet::new();
+    let (sender, receiver) = oneshot::channel::<()>();
+    set.spawn_local(receiver);
+    let wakes = Arc::new(Wakes::default());
+    assert!(wakes.poll(Pin::new(&mut set)).is_pending());
+    assert_eq!(wakes.take(), 0);
+    sender.send(()).unwrap();
+    assert_eq!(wakes.take(), 1);
+    assert!(wakes.poll(Pin::new(&mut set)).is_ready());
+}
+
+/// Fails if a `run_until` that goes on in another task is woken in its first one.
+#[test]
+fn one_that_moves_is_woken_where_it_is() {
+    let set = LocalSet::new();
+    let [before, now, other]: [Arc<Wakes>; 3] = Default::default();
+    let mut moves = Box::pin(set.run_until(pending::<()>()));
+    assert!(before.poll(moves.as_mut()).is_pending());
+    assert!(now.poll(moves.as_mut()).is_pending());
+    let mut last = Box::pin(set.run_until(pending::<()>()));
+    assert!(other.poll(last.as_mut()).is_pending());
+    drop(last);
+    assert_eq!([&before, &now, &other].map(|wakes| wakes.take()), [0, 1, 0]);
+}
+
+/// Fails if a set that is entered, and not polled, counts as polled.
+#[test]
+fn to_enter_is_not_to_poll() {
+    let set = LocalSet::new();
+    assert!(!LocalSet::is_polling());
+    let entered = set.enter();
+    assert!(!LocalSet::is_polling());
+    without_runtime(set.run_until(async { assert!(LocalSet::is_polling()) }));
+    drop(entered);
+}

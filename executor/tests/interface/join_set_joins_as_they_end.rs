@@ -9,7 +9,7 @@
 use crate::common;
 
 use std::{
-    future::{pending, poll_fn},
+    future::{Future, pending, poll_fn},
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
@@ -413,4 +413,55 @@ common::with_workers! {
         assert_eq!(wakes.0.load(SeqCst), 1);
         assert!(matches!(set.poll_join_next(&mut cx), Poll::Ready(None)));
     }
+}
+
+/// Fails if the first waker is kept.
+#[test]
+fn a_waiter_that_moves_is_woken_where_it_is() {
+    let mut tasks = task::LocalSet::new();
+    let (sender, receiver) = oneshot::channel::<()>();
+    let mut set = JoinSet::new();
+    set.insert(tasks.spawn_local(receiver));
+    let [before, now]: [Arc<Wakes>; 2] = Default::default();
+    for wakes in [&before, &now] {
+        let waker = Waker::from(wakes.clone());
+        assert!(
+            set.poll_join_next(&mut Context::from_waker(&waker))
+                .is_pending()
+        );
+    }
+    sender.send(()).unwrap();
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(std::pin::Pin::new(&mut tasks).poll(&mut cx).is_ready());
+    assert_eq!([before, now].map(|wakes| wakes.0.load(SeqCst)), [0, 1]);
+}
+
+/// Fails if members that had ended when they came stay in the set.
+#[test]
+fn early_members_are_detached_too() {
+    let mut tasks = task::LocalSet::new();
+    let ended = tasks.spawn_local(async {});
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(std::pin::Pin::new(&mut tasks).poll(&mut cx).is_ready());
+    let mut set = JoinSet::new();
+    set.insert(ended);
+    assert_eq!(set.len(), 1);
+    set.detach_all();
+    assert!(set.is_empty());
+    assert!(matches!(set.poll_join_next(&mut cx), Poll::Ready(None)));
+}
+
+/// Fails if a member seems to come from the set's own code.
+#[test]
+fn members_come_from_where_they_were_spawned() {
+    let runtime = runtime(1);
+    let handle = runtime.handle().clone();
+    runtime.block_on(async move {
+        let mut set = JoinSet::new();
+        let id = set.spawn(pending::<()>()).id();
+        let line = line!() - 1;
+        let rows = handle.dump();
+        let row = rows.iter().find(|row| row.id == id).expect("it is alive");
+        assert_eq!((row.location.file(), row.location.line()), (file!(), line));
+    });
 }

@@ -273,12 +273,11 @@ common::with_workers! {
         let runtime = runtime(workers);
         let (begun, gate) = (Arc::new(Count::default()), Arc::new(Gate::default()));
         let (begins, passes) = (begun.clone(), gate.clone());
-        let task = runtime.block_on(async {
-            task::spawn_pinned(move || async move {
-                begins.add();
-                ws_executor::block_in_place(|| passes.pass());
-                7
-            })
+        let _entered = runtime.enter();
+        let task = task::spawn_pinned(move || async move {
+            begins.add();
+            ws_executor::block_in_place(|| passes.pass());
+            7
         });
         begun.wait_for(1);
         task.abort();
@@ -292,16 +291,15 @@ common::with_workers! {
         for waits in [true, false] {
             let (begun, gone) = (Arc::new(Count::default()), Arc::new(Count::default()));
             let (begins, goes) = (begun.clone(), gone.clone());
-            let task = runtime.block_on(async {
-                let guard = OnDrop(move || {
-                    std::thread::yield_now();
-                    goes.add();
-                });
-                task::spawn_pinned(move || async move {
-                    let _own = guard;
-                    begins.add();
-                    pending::<()>().await;
-                })
+            let guard = OnDrop(move || {
+                std::thread::yield_now();
+                goes.add();
+            });
+            let _entered = runtime.enter();
+            let task = task::spawn_pinned(move || async move {
+                let _own = guard;
+                begins.add();
+                pending::<()>().await;
             });
             if waits {
                 begun.wait_for(1);

@@ -165,3 +165,31 @@ fn a_call_that_nobody_can_be_had_for_comes_back() {
     count(shared, 0);
     end(runtime, [worker, other]);
 }
+
+/// Fails if a call that has begun counts as one that waits, and if one that never begins does for
+/// ever, or is counted out twice.
+#[test]
+fn blocking_calls_are_counted_until_they_begin_or_go() {
+    let runtime = crate::runtime::Builder::new()
+        .workers(1)
+        .max_threads(3)
+        .build()
+        .unwrap();
+    let calls = || shared(&runtime).threads.blocking.calls();
+    let (tell, begun) = std::sync::mpsc::channel();
+    let (open, gate) = std::sync::mpsc::channel::<()>();
+    let runs = runtime.handle().spawn_blocking(move || {
+        tell.send(()).unwrap();
+        let _ = gate.recv();
+    });
+    begun.recv().unwrap();
+    assert_eq!(calls(), 0);
+    let waits = runtime.handle().spawn_blocking(|| ());
+    assert_eq!(calls(), 1);
+    waits.abort();
+    assert!(runtime.block_on(waits).is_err());
+    assert_eq!(calls(), 0);
+    drop(open);
+    runtime.block_on(runs).unwrap();
+    assert_eq!(calls(), 0);
+}

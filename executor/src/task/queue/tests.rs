@@ -272,3 +272,67 @@ fn a_future_that_is_not_send_is_never_polled_elsewhere() {
         assert_eq!(strays.load(SeqCst), 0);
     }
 }
+
+/// Fails if what has yielded does not count before the end of the round.
+#[test]
+fn what_has_yielded_is_queued() {
+    let queue = TaskQueue::new();
+    let _handle = queue.spawner().spawn(yield_now());
+    assert!(queue.run_next());
+    assert_eq!(queue.spawner().queued(), 1);
+    assert!(queue.register(Waker::noop()), "the owner must not sleep");
+}
+
+/// Fails if the queue is anybody's until the first spawn, and if it is everybody's.
+#[test]
+fn a_queue_of_this_thread_is_that_from_the_start() {
+    let elsewhere = |queue: &TaskQueue| {
+        let spawner = queue.spawner().clone();
+        thread::spawn(move || spawner.is_of_this_thread())
+            .join()
+            .unwrap()
+    };
+    let queue = TaskQueue::of_this_thread();
+    assert!(queue.spawner().is_of_this_thread());
+    assert!(!elsewhere(&queue));
+    assert!(elsewhere(&TaskQueue::new()), "it belongs to nobody yet");
+}
+
+/// Fails if the owner's waker is kept as long as somebody has a handle.
+#[test]
+fn the_end_lets_go_of_the_owners_waker() {
+    let queue = TaskQueue::new();
+    let spawner = queue.spawner().clone();
+    let flag = Arc::new(Flag::default());
+    queue.register(&Waker::from(flag.clone()));
+    drop(queue);
+    assert_eq!(Arc::strong_count(&flag), 1);
+    drop(spawner);
+}
+
+/// Fails if the futures are dropped by a thread that they must not come to.
+#[test]
+fn a_queue_that_is_dropped_elsewhere_keeps_its_futures() {
+    struct Counts(Arc<AtomicUsize>);
+    impl Drop for Counts {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, SeqCst);
+        }
+    }
+    let queue = TaskQueue::new();
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let counts = Counts(dropped.clone());
+    let handle = queue.spawner().spawn_local(async move {
+        let _counts = counts;
+        pending::<()>().await;
+    });
+    let owned = Arc::downgrade(&queue.spawner.owned);
+    thread::spawn(move || drop(queue)).join().unwrap();
+    assert!(
+        owned.upgrade().is_some(),
+        "a task that is woken looks for it"
+    );
+    handle.abort();
+    drop(handle);
+    assert_eq!(dropped.load(SeqCst), 0);
+}

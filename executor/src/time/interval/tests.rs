@@ -219,3 +219,35 @@ fn a_period_is_not_zero() {
 fn interval_needs_a_runtime() {
     drop(interval_at(Instant::now(), MS));
 }
+
+/// Fails if a stream without an end says that it may end.
+#[test]
+fn the_size_has_no_bound() {
+    let bench = Bench::new();
+    let interval = every(&bench, MS);
+    assert_eq!(Stream::size_hint(&interval), (usize::MAX, None));
+}
+
+/// Fails if the behaviour that was set is not shown.
+#[test]
+fn the_behavior_is_shown() {
+    let bench = Bench::new();
+    let mut interval = every(&bench, MS);
+    for behavior in [
+        MissedTickBehavior::Burst,
+        MissedTickBehavior::Delay,
+        MissedTickBehavior::Skip,
+    ] {
+        interval.set_missed_tick_behavior(behavior);
+        assert_eq!(interval.missed_tick_behavior(), behavior);
+    }
+}
+
+/// Fails if the first tick does not come when it was said.
+#[test]
+fn an_interval_begins_where_it_was_said() {
+    let runtime = crate::runtime::Builder::new().workers(1).build().unwrap();
+    let _entered = runtime.handle().enter();
+    let start = Instant::now() + 1000 * MS;
+    assert_eq!(interval_at(start, MS).sleep.deadline(), start);
+}

@@ -385,3 +385,43 @@ fn wakers_are_dropped_and_woken_outside_the_lock() {
     bench.shut_down();
     assert!(bench.timers.arm(1, bench.nosy_waker()).is_err());
 }
+
+/// Fails if the waker is taken from the timer, and not woken.
+#[test]
+fn a_reset_to_a_moment_that_has_passed_wakes_at_once() {
+    let bench = Bench::new();
+    let start = bench.now();
+    let mut probe = Probe::new(&bench, 10 * MS);
+    assert!(!probe.is_ready());
+    bench.advance(5 * MS);
+    probe.sleep.reset(start + 2 * MS);
+    assert_eq!(probe.wakes(), 1, "nothing fires it any more");
+    assert!(probe.is_ready());
+}
+
+/// Fails if a sleep that is armed unseen does not ask a clock that stands still.
+#[test]
+fn what_is_armed_unseen_ends_at_once_where_time_stands_still() {
+    let bench = Bench::new();
+    let mut probe = Probe::new(&bench, MS);
+    probe.sleep.arm_unseen();
+    bench.advance(MS);
+    assert!(probe.is_ready(), "nobody moves the clock to fire it");
+}
+
+/// Fails if a sleep that waits, at its first poll or at a later one, does not say so to the root of
+/// a `block_on`.
+#[test]
+fn a_root_is_told_at_each_poll_that_it_waits() {
+    let bench = Bench::new();
+    let mut probe = Probe::new(&bench, MS);
+    for poll in 0..3 {
+        let polled = budget::with_budget_of_root(|| probe.is_ready());
+        assert_eq!(polled, (false, true), "poll {poll}");
+    }
+    bench.advance(MS);
+    assert_eq!(
+        budget::with_budget_of_root(|| probe.is_ready()),
+        (true, false)
+    );
+}

@@ -275,3 +275,13 @@ fn the_error_says_what_happened() {
     assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     assert_eq!(error.to_string(), "deadline has elapsed");
 }
+
+/// Fails if it begins with another deadline, or shows one.
+#[test]
+fn a_timeout_at_ends_at_its_deadline() {
+    let runtime = crate::runtime::Builder::new().workers(1).build().unwrap();
+    let _entered = runtime.handle().enter();
+    let deadline = Instant::now() + 1000 * MS;
+    let timeout = timeout_at(deadline, std::future::pending::<()>());
+    assert_eq!(timeout.deadline(), deadline);
+}

@@ -248,3 +248,56 @@ fn threads_arm_cancel_reset_and_fire_at_once() {
     bench.advance(Duration::from_secs(1) + MS);
     assert_eq!(bench.timers.next_deadline(), None);
 }
+
+/// Fails if the state is not looked at again after a waker was cloned, outside the lock.
+#[test]
+#[expect(unsafe_code, reason = "a waker whose clone does something")]
+fn an_end_while_a_waker_is_cloned_is_an_error() {
+    use std::{cell::RefCell, ptr, task::RawWaker, task::RawWakerVTable};
+
+    thread_local! {
+        static TO_END: RefCell<Option<TimerHandle>> = const { RefCell::new(None) };
+    }
+    fn clone(_: *const ()) -> RawWaker {
+        if let Some(shard) = TO_END.take() {
+            shard.shut_down(&mut Vec::new());
+        }
+        RawWaker::new(ptr::null(), &ENDS)
+    }
+    static ENDS: RawWakerVTable = RawWakerVTable::new(clone, |_| {}, |_| {}, |_| {});
+
+    let shard = Bench::new().timers;
+    let mut key = Some(shard.arm(5, noop()).unwrap());
+    TO_END.set(Some(shard.clone()));
+    // Safety: no function of it uses its pointer.
+    let waker = unsafe { Waker::new(ptr::null(), &ENDS) };
+    assert_eq!(shard.poll(&mut key, &waker), Err(ShutDown));
+    shard.cancel(key.expect("it stays"));
+}
+
+/// Fails if a shard with a timer leaves the list of those that are visited for one, and if an empty
+/// one stays there.
+#[test]
+fn an_empty_shard_alone_leaves_the_list() {
+    let list = Arc::new(BitSet::new(8));
+    let driver = Bench::new().timers.driver().clone();
+    let shard = TimerShard::listed(driver, list.clone(), 3);
+    let key = shard.arm(5, noop()).unwrap();
+    assert!(list.contains(3));
+    shard.unlist_if_empty();
+    assert!(list.contains(3), "nobody else fires it");
+    shard.cancel(key);
+    assert_eq!(shard.earlier_of(NEVER), NEVER);
+    shard.unlist_if_empty();
+    assert!(!list.contains(3));
+}
+
+/// Fails if a dump shows another time than that of the timer.
+#[test]
+fn who_waits_is_shown_with_the_deadline() {
+    let shard = Bench::new().timers;
+    let _keys = [7, 5].map(|deadline| shard.arm(deadline, noop()).unwrap());
+    let mut deadlines = Vec::new();
+    shard.for_each(|_, deadline| deadlines.push(deadline));
+    assert_eq!(deadlines, [7, 5]);
+}
