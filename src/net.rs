@@ -40,7 +40,8 @@
 //!
 //! A socket joins the runtime that is current where it is made, and any task or executor may use it
 //! from then on. Making one outside of a runtime panics. Once its runtime was shut down, every
-//! operation on it is an error.
+//! operation that may wait for the socket is an error. The others ask the system alone: `flush`,
+//! `close` and `shutdown`, options and addresses.
 //!
 //! Several tasks may wait in `accept`, or in `recv` and `send` of datagrams: all are woken, and one
 //! gets the data. For a listener with many tasks, a listener for each with

@@ -9,8 +9,9 @@
 //! 1. Spawns are refused, and tasks are cancelled: workers drop their futures. Calls of
 //!    [`spawn_blocking`](crate::spawn_blocking) that were accepted before run. Timers and sockets
 //!    work meanwhile.
-//! 2. After three quarters of [`Builder::shutdown_grace`], timers and sockets answer with errors,
-//!    so that a thread that waits for one of them comes out.
+//! 2. When no task is alive, or after three quarters of [`Builder::shutdown_grace`], timers and
+//!    sockets answer with errors, so that a thread that waits for one of them comes out. A root in
+//!    a `block_on` is no task: what it waits for ends so.
 //! 3. The threads end, with their thread-locals, and the descriptors are closed. A [`Handle`], a
 //!    timer, a socket or the waker of a `block_on` that is kept longer keeps them open, four on
 //!    Linux, until it is dropped.

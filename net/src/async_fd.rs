@@ -67,7 +67,7 @@ const BOTH: Interest = Interest::READABLE.add(Interest::WRITABLE);
 /// A descriptor or mio source that tasks can wait for.
 ///
 /// The descriptor has to be in nonblocking mode. It stays with the runtime that is current when
-/// this is made: once that is shut down, every operation is an error.
+/// this is made: once that is shut down, every operation that may wait is an error.
 ///
 /// # Examples
 ///

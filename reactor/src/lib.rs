@@ -124,7 +124,7 @@ pub use os::{wait_readable, wait_writable};
 #[cfg(unix)]
 pub use pidfd::pidfd_open;
 pub use refused::{Facility, Refusal, refusals, untell, untold_refusals};
-pub use thread::{ThreadId, note_of_proc, try_join};
+pub use thread::{ThreadId, note_of_proc, stack_size, try_join};
 
 pub use mio::Interest;
 pub use mio::event::Source;

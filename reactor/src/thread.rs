@@ -57,6 +57,21 @@ pub fn try_join(handle: JoinHandle<()>) -> Result<(), JoinHandle<()>> {
     Err(handle)
 }
 
+/// The size of the calling thread's stack, in bytes. None: the system does not tell; Linux alone
+/// does. For the main thread it reads a file, which takes some 100 us.
+///
+/// ```
+/// let thread = std::thread::Builder::new().stack_size(1 << 20);
+/// let size = thread.spawn(ws_reactor::stack_size).unwrap().join().unwrap();
+/// assert!(size.is_none_or(|size| size >= 1 << 20));
+/// ```
+pub fn stack_size() -> Option<usize> {
+    #[cfg(target_os = "linux")]
+    return system::stack_size();
+    #[cfg(not(target_os = "linux"))]
+    None
+}
+
 /// A thread of this process.
 ///
 /// It may end at any time; questions about it then have no answer.

@@ -36,8 +36,8 @@
 //! *Bound*: half of a thread's stack. If the calls on a thread take more than that, measured from
 //! the first of them, the newest panics instead of polling one more task above itself. That panic
 //! belongs to the task that called; the stack's end would be the end of the process. The other half
-//! is for the code of the tasks. The size of a thread that is not the runtime's is not known; it
-//! counts as if it were the runtime's.
+//! is for the code of the tasks. Where the system does not tell the size of a stack, each counts as
+//! if it were one of the runtime's.
 //!
 //! Rejected: a panic, as tokio has it. If a task may be stolen, it depends on the thread that polls
 //! it whether there are pinned tasks. So the panic would come now and then, or else there is no
@@ -117,8 +117,11 @@ fn wait_above<F: Future>(
     }
 }
 
-/// The stack size of a thread if none was set. As in std.
+/// The stack size of a thread if none was set, and the system does not tell. As in std.
 const STACK: usize = 2 << 20;
+/// Less than this is no reason to ask how large the stack is: half of the smallest that a thread of
+/// the runtime may have (`Builder::stack_size`).
+const LITTLE: usize = 32 << 10;
 
 thread_local! {
     /// Where the stack was in the first of the calls that nest on this thread; 0 while there is
@@ -237,9 +240,10 @@ impl Worker {
         if !p.has_pinned() {
             return false;
         }
-        let stack = self.shared().config.stack_size.unwrap_or(STACK);
+        let used = First::used();
+        let stack = || ws_reactor::stack_size().or(self.shared().config.stack_size);
         assert!(
-            First::used() <= stack / 2,
+            used <= LITTLE || used <= stack().unwrap_or(STACK) / 2,
             "calls of `block_on` in tasks that are pinned to this thread nest too deep: await there, or block in fewer \
              of them at a time"
         );

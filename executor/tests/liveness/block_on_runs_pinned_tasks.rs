@@ -157,6 +157,24 @@ common::with_workers! {
 
     /// The stack has an end: a call that would come near it panics, in the task that called, and
     /// the process lives on.
+    // Fails, by the end of the process, if the size of a foreign thread's stack is not asked for.
+    #[cfg(target_os = "linux")]
+    fn too_many_above_each_other_on_a_foreign_thread(workers: usize) {
+        fn tower(height: u32) -> bool {
+            let above = spawn_local(async move { height > 0 && tower(height - 1) });
+            Handle::current().block_on(above).is_err_and(|error| error.is_panic())
+        }
+        let runtime = runtime(workers);
+        for kib in [256, 512, 4096] {
+            let handle = runtime.handle().clone();
+            let thread = std::thread::Builder::new().stack_size(kib << 10);
+            let thread = thread.spawn(move || {
+                handle.block_on(async { spawn_local(async { tower(5_000) }).await.unwrap() });
+            });
+            thread.unwrap().join().unwrap();
+        }
+    }
+
     fn too_many_above_each_other(workers: usize) {
         /// What the call above said that had no room left, or nothing if there is none.
         fn tower(height: u32, ended: &Arc<Count>) -> String {

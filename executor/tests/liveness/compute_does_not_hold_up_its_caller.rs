@@ -99,6 +99,24 @@ common::with_workers! {
         });
     }
 
+    // Fails, by a hang, if a stolen branch does not run `within` its computation (`run_stolen` in
+    // `fork_join/owner.rs`).
+    fn a_stolen_branch_ends_when_it_is_dropped(workers: usize) {
+        cancel_in_the_middle(workers, |begun, cancelled| {
+            scope(|scope| {
+                scope.spawn(|_| {
+                    begun.open();
+                    cancelled.pass();
+                    loop {
+                        join(|| (), || ());
+                    }
+                });
+                // Another thread has to take it.
+                begun.pass();
+            });
+        });
+    }
+
     fn a_chain_of_branches_ends_when_it_is_dropped(workers: usize) {
         fn link<'scope>(scope: &Scope<'scope>) {
             join(|| (), || ());

@@ -95,6 +95,21 @@ pub(super) fn is_waiting(thread: u32) -> Option<bool> {
     Some(*begin.get(name_ends + 2)? != b'R')
 }
 
+pub(super) fn stack_size() -> Option<usize> {
+    // SAFETY: all zeroes is a value of it, and the next call fills it in.
+    let mut attributes: libc::pthread_attr_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the calling thread, and a place for its attributes.
+    if unsafe { libc::pthread_getattr_np(libc::pthread_self(), &raw mut attributes) } != 0 {
+        return None;
+    }
+    let mut size = 0;
+    // SAFETY: they were filled in.
+    let error = unsafe { libc::pthread_attr_getstacksize(&raw const attributes, &raw mut size) };
+    // SAFETY: as above, and they are not used again.
+    unsafe { libc::pthread_attr_destroy(&raw mut attributes) };
+    (error == 0).then_some(size)
+}
+
 pub(super) fn try_join(handle: JoinHandle<()>) -> Result<(), JoinHandle<()>> {
     // A number for std, and a pointer for musl.
     let thread = handle.as_pthread_t() as libc::pthread_t;
