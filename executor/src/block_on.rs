@@ -131,7 +131,6 @@ pub(crate) fn block_on<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output 
         let result = catch_unwind(AssertUnwindSafe(|| {
             let waker = root.clone().waker();
             let mut future = pin!(future);
-            root.take();
             let (polled, waits) = poll_root(future.as_mut(), &waker);
             lazy.first_poll_ends();
             if let Poll::Ready(output) = polled {

@@ -40,30 +40,34 @@ thread_local! {
 }
 
 impl Root {
+    /// One whose first poll is due.
     pub(crate) fn new() -> Arc<Self> {
-        joiner::knows(table());
-        Arc::new(Self::fresh())
+        Self::with(Notification::already_set())
     }
 
-    fn fresh() -> Self {
+    fn with(notified: Notification) -> Arc<Self> {
+        joiner::knows(table());
+        Arc::new(Self::fresh(notified))
+    }
+
+    fn fresh(notified: Notification) -> Self {
         Self {
-            // The first poll is due.
-            notified: Notification::already_set(),
+            notified,
             own: Parker::new(),
             place: OnceLock::new(),
         }
     }
 
-    /// The thread's spare root, or a new one.
+    /// The thread's spare root, or a new one. The caller polls its future at once.
     pub(crate) fn take_spare() -> Arc<Self> {
         let spare = SPARE.try_with(Cell::take).ok().flatten();
-        spare.unwrap_or_else(Self::new)
+        spare.unwrap_or_else(|| Self::with(Notification::default()))
     }
 
     /// Keeps the root for the next call of this thread, unless a waker of it is still about.
     pub(crate) fn spare(mut root: Arc<Self>) {
         if let Some(fresh) = Arc::get_mut(&mut root) {
-            *fresh = Self::fresh();
+            *fresh = Self::fresh(Notification::default());
             // At the thread's end there is no next call.
             let _ = SPARE.try_with(|spare| spare.set(Some(root)));
         }
@@ -144,7 +148,11 @@ impl Wake for Root {
 /// The functions of the wakers of roots.
 fn table() -> &'static RawWakerVTable {
     static TABLE: OnceLock<&'static RawWakerVTable> = OnceLock::new();
-    TABLE.get_or_init(|| Arc::new(Root::fresh()).waker().vtable())
+    TABLE.get_or_init(|| {
+        Arc::new(Root::fresh(Notification::default()))
+            .waker()
+            .vtable()
+    })
 }
 
 /// Whether a waker is one of a root. It may miss one, for a table of functions may be there several
@@ -184,7 +192,7 @@ mod tests {
         });
         let root = root.expect("nothing holds the root any more");
         assert!(root.place.get().is_none(), "it would keep the runtime");
-        assert!(root.is_notified(), "the first poll is due");
+        assert!(!root.is_notified(), "the first poll comes at once");
     }
 
     #[test]
