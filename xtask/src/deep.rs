@@ -110,7 +110,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "mutants",
-        about: "the mutants of the models, of which CI tries a quarter",
+        about: "the mutants of the models, of which CI tries a sixth",
         run: |shop| mutants::check(&shop.root, Which::All).map(|()| "all killed".into()),
     },
     Step {

@@ -80,7 +80,7 @@ fn files_are_as_on_the_machine() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let expected = runtime.block_on(program(folder.clone())).unwrap();
     std::fs::remove_dir(folder).unwrap();
-    twice(0..100, |sim| {
+    twice(0..40, |sim| {
         let expected = expected.clone();
         sim.client("client", async move {
             sleep(Duration::from_millis(1)).await;
@@ -118,7 +118,7 @@ async fn counts(told: Rc<Cell<u64>>) -> io::Result<()> {
 
 #[test]
 fn what_was_synced_is_there_after_a_crash() {
-    twice(0..100, |sim| {
+    twice(0..40, |sim| {
         let told = Rc::new(Cell::new(0));
         let all = told.clone();
         sim.host("host", move || counts(told.clone()));

@@ -139,7 +139,7 @@ fn others_than(one: usize) -> Vec<&'static str> {
 #[test]
 fn members_find_each_other_and_who_is_gone_is_found_out() {
     // A run takes a second of a processor in a debug build.
-    twice(0..20, cluster);
+    twice(0..8, cluster);
 }
 
 /// The same on sockets of this machine, faster: four of five see that one is gone.
