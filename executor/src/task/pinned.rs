@@ -84,7 +84,7 @@ where
     }
     let over = Over(carried.clone());
     context::with_worker(|worker| {
-        let worker = worker?;
+        let worker = worker.expect("it polls the carrier");
         let [half, its_half] = Half::both(worker.shared());
         let future = async move {
             // Dropped after the future of `make`.

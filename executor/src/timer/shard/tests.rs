@@ -269,7 +269,7 @@ fn an_end_while_a_waker_is_cloned_is_an_error() {
     let shard = Bench::new().timers;
     let mut key = Some(shard.arm(5, noop()).unwrap());
     TO_END.set(Some(shard.clone()));
-    // Safety: no function of it uses its pointer.
+    // SAFETY: no function of it uses its pointer.
     let waker = unsafe { Waker::new(ptr::null(), &ENDS) };
     assert_eq!(shard.poll(&mut key, &waker), Err(ShutDown));
     shard.cancel(key.expect("it stays"));
