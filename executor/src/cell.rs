@@ -13,6 +13,7 @@
 //! | `carried.rs` | where an abort of a `spawn_pinned` goes |
 //! | `meta.rs`, `id.rs` | its priority, name and place; its number |
 //! | `account.rs` | what it did so far |
+//! | `link.rs` | its place in the global queue, or since when it is idle |
 //! | `failure.rs` | how it ended without an output |
 //! | `console.rs` | what tokio-console shows of it; empty without the feature `console` |
 //! | `depth.rs` | whose task-locals a thread sees |
@@ -27,6 +28,7 @@ mod failure;
 mod id;
 mod join_cell;
 pub(crate) mod joiner;
+mod link;
 pub(crate) mod live;
 mod lost;
 mod meta;

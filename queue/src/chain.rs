@@ -18,30 +18,39 @@
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-use super::Linked;
+use super::{Linked, sync::UnsafeCell};
 
-/// The item behind `raw`.
-///
-/// # Safety
-///
-/// - The caller owns the item.
-pub(super) unsafe fn next_of<T: Linked>(raw: NonNull<()>) -> Option<NonNull<()>> {
-    // SAFETY: the caller owns the item, so it was not given back.
-    let link = unsafe { T::next(raw) };
-    // SAFETY: the link is the owner's, so no other thread writes it meanwhile.
-    link.with(|next| unsafe { *next })
-}
+/// Room for the link of an item that needs it for nothing else.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Link(UnsafeCell<Option<NonNull<()>>>);
 
-/// Links `raw` to `next`.
-///
-/// # Safety
-///
-/// - The caller owns the item.
-pub(super) unsafe fn set_next_of<T: Linked>(raw: NonNull<()>, next: Option<NonNull<()>>) {
-    // SAFETY: the caller owns the item, so it was not given back.
-    let link = unsafe { T::next(raw) };
-    // SAFETY: the link is the owner's, so no other thread reads or writes it meanwhile.
-    link.with_mut(|link| unsafe { *link = next });
+impl Link {
+    /// A link to nothing.
+    #[expect(clippy::new_without_default, reason = "it is no value of its own")]
+    pub fn new() -> Self {
+        Self(UnsafeCell::new(None))
+    }
+
+    /// What is linked to.
+    ///
+    /// # Safety
+    ///
+    /// - The caller owns the item.
+    pub unsafe fn get(&self) -> Option<NonNull<()>> {
+        // SAFETY: the link is the owner's, so no other thread writes it meanwhile.
+        self.0.with(|next| unsafe { *next })
+    }
+
+    /// Links to `next`.
+    ///
+    /// # Safety
+    ///
+    /// - The caller owns the item.
+    pub unsafe fn set(&self, next: Option<NonNull<()>>) {
+        // SAFETY: the link is the owner's, so no other thread reads or writes it meanwhile.
+        self.0.with_mut(|link| unsafe { *link = next });
+    }
 }
 
 /// Items in the order of a stack: built in any number of steps, pushed to the global queue in one.
@@ -71,7 +80,7 @@ impl<T: Linked> Batch<T> {
     pub fn push(&mut self, item: T) {
         let raw = item.into_raw();
         // SAFETY: the item is ours since `into_raw`.
-        unsafe { set_next_of::<T>(raw, self.newest) };
+        unsafe { T::set_next(raw, self.newest) };
         self.oldest = self.oldest.or(Some(raw));
         self.newest = Some(raw);
         self.len += 1;
@@ -167,10 +176,10 @@ impl<T: Linked> List<T> {
     pub(super) fn push(&mut self, item: T) {
         let raw = item.into_raw();
         // SAFETY: the item is ours since `into_raw`.
-        unsafe { set_next_of::<T>(raw, None) };
+        unsafe { T::set_next(raw, None) };
         match self.back {
             // SAFETY: the list owns its items.
-            Some(back) => unsafe { set_next_of::<T>(back, Some(raw)) },
+            Some(back) => unsafe { T::set_next(back, Some(raw)) },
             None => self.front = Some(raw),
         }
         self.back = Some(raw);
@@ -184,7 +193,7 @@ impl<T: Linked> List<T> {
         };
         match self.back {
             // SAFETY: the list owns its items, and those of `other` from here on.
-            Some(back) => unsafe { set_next_of::<T>(back, Some(first)) },
+            Some(back) => unsafe { T::set_next(back, Some(first)) },
             None => self.front = Some(first),
         }
         self.back = other.back;
@@ -204,16 +213,16 @@ impl<T: Linked> List<T> {
         };
         for _ in 1..n {
             // SAFETY: the list owns its items, and there are more than `n`.
-            last = unsafe { next_of::<T>(last) }.expect("a list is as long as it says");
+            last = unsafe { T::next(last) }.expect("a list is as long as it says");
         }
         head.front = self.front;
         head.back = Some(last);
         head.len = n;
         // SAFETY: the list owns its items.
-        self.front = unsafe { next_of::<T>(last) };
+        self.front = unsafe { T::next(last) };
         self.len -= n;
         // SAFETY: the list owned this item, and `head` owns it now.
-        unsafe { set_next_of::<T>(last, None) };
+        unsafe { T::set_next(last, None) };
         head
     }
 
@@ -265,15 +274,15 @@ impl<T: Linked> List<T> {
         let mut count = 0;
         while let Some(item) = rest {
             // SAFETY: the caller gave us all items of the stack.
-            rest = unsafe { next_of::<T>(item) };
+            rest = unsafe { T::next(item) };
             // SAFETY: as above.
-            unsafe { set_next_of::<T>(item, bottom) };
+            unsafe { T::set_next(item, bottom) };
             bottom = Some(item);
             count += 1;
         }
         match self.back {
             // SAFETY: the list owns its items.
-            Some(back) => unsafe { set_next_of::<T>(back, bottom) },
+            Some(back) => unsafe { T::set_next(back, bottom) },
             None => self.front = bottom,
         }
         self.back = Some(top);
@@ -294,7 +303,7 @@ impl<T: Linked> Iterator for List<T> {
     fn next(&mut self) -> Option<T> {
         let front = self.front?;
         // SAFETY: the list owns its items.
-        self.front = unsafe { next_of::<T>(front) };
+        self.front = unsafe { T::next(front) };
         if self.front.is_none() {
             self.back = None;
         }

@@ -71,7 +71,6 @@
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 
-use super::chain::set_next_of;
 use super::{Batch, Linked, List, Padded};
 use crate::sync::atomic::{
     AtomicPtr, AtomicUsize,
@@ -157,7 +156,7 @@ impl<T: Linked> GlobalQueue<T> {
         loop {
             // SAFETY: the items are the caller's until the exchange succeeds. What is below is only
             // a word to us.
-            unsafe { set_next_of::<T>(oldest, NonNull::new(below)) };
+            unsafe { T::set_next(oldest, NonNull::new(below)) };
             // Ordering: `Release` pairs with the `Acquire` of the swap in `carry_over`: the items
             // and their links are visible to the popper (I10). Those further down are too, for each
             // exchange continues the release sequence of the ones before.

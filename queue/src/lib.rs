@@ -62,11 +62,9 @@ mod models;
 
 use std::{ops::Deref, ptr::NonNull};
 
-use sync::UnsafeCell;
-
 #[doc(hidden)]
 pub use self::{
-    chain::{Batch, List},
+    chain::{Batch, Link, List},
     forked::{ForkDeque, ForkStealer, fork_deque},
     global::GlobalQueue,
     grq::GlobalRunQueue,
@@ -102,21 +100,29 @@ pub unsafe trait Item: Send + Sized {
 ///
 /// # Safety
 ///
-/// - `next` gives the same place for the same item each time, no two items share one, and no other
-///   code touches it between `into_raw` and `from_raw`.
+/// - `next` gives what `set_next` was last given for the same item, and no two items share that
+///   place. No other code writes it between `into_raw` and `from_raw`.
 #[doc(hidden)]
 #[expect(
     unsafe_code,
     reason = "the contract that the islands of this package build on"
 )]
 pub unsafe trait Linked: Item {
-    /// The place for the link in the item that `raw` stands for.
+    /// What the item that `raw` stands for is linked to.
     ///
     /// # Safety
     ///
     /// - `raw` comes from [`Item::into_raw`] of this type, and was not given back yet.
-    /// - The reference is not used after it was given back.
-    unsafe fn next<'a>(raw: NonNull<()>) -> &'a UnsafeCell<Option<NonNull<()>>>;
+    /// - The caller owns the item, and has linked it.
+    unsafe fn next(raw: NonNull<()>) -> Option<NonNull<()>>;
+
+    /// Links it to `next`, or to nothing.
+    ///
+    /// # Safety
+    ///
+    /// - `raw` comes from [`Item::into_raw`] of this type, and was not given back yet.
+    /// - The caller owns the item.
+    unsafe fn set_next(raw: NonNull<()>, next: Option<NonNull<()>>);
 }
 
 /// A value with its cache lines to itself: two of them, because x86-64 fetches lines in pairs.

@@ -2,7 +2,7 @@
 //!
 //! | number | from |
 //! | --- | --- |
-//! | polls, wakes, moves to another P, the time of the last poll that left it idle | every poll |
+//! | polls, wakes, moves to another P | every poll |
 //! | busy time, longest poll | every measured poll |
 //! | longest time from a wake to the poll | every timed wake |
 //!
@@ -13,7 +13,8 @@
 //!
 //! *Invariant*: one thread at a time writes. It is the one that runs the task, until it settles the
 //! poll; or the waker that has moved the task from idle to queued, until it queues it. Each hands
-//! the numbers on with the future itself. Any thread reads them, and needs no order between them.
+//! the numbers on with the future itself. Any thread reads them, and needs no order between them,
+//! but for the two parts of one (`parts.rs`).
 //!
 //! Two numbers have other writers. The monitor notes a long poll as it sees it
 //! ([`Account::lasted`]), and the handle counts its registrations ([`Account::registers`]).
@@ -24,19 +25,30 @@
 //!
 //! What is measured has a box of its own, made for the first of it, since most tasks are never
 //! measured. With all numbers in the cell, which is then larger than what the allocator of glibc
-//! keeps at hand, a spawn and a join took 15 % more instructions.
+//! keeps at hand, a spawn and a join took 15 % more instructions. Of polls, wakes and moves the
+//! cell has the lowest bits, and the box has the rest (`parts.rs`).
 #![expect(unsafe_code, reason = "a box that is made once, while others read")]
+
+mod lane;
+mod parts;
+mod shown;
 
 use std::{
     marker::PhantomData,
     ptr::{self, NonNull},
     sync::atomic::{
-        AtomicPtr, AtomicU32, AtomicU64,
+        AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64,
         Ordering::{Acquire, Relaxed, Release},
     },
     time::Duration,
 };
 
+pub(crate) use self::lane::{Lane, LaneWord};
+pub use self::shown::TaskAccount;
+use self::{
+    lane::{BITS, TIMED, TRACED},
+    parts::{Halves, MOVES, POLLS, WAKES, add, add_one},
+};
 use super::id::Id;
 
 /// See the module's head. What each poll writes is at the end.
@@ -50,18 +62,20 @@ pub(crate) struct Account {
     parent: i32,
     /// How often its handle has put a joiner into the slot.
     registrations: AtomicU32,
-    /// Wakes that are not in the state word any more, above the moves: [`MOVES`].
-    wakes_and_moves: AtomicU64,
-    /// When its last poll began that left it idle, in milliseconds of the runtime's clock.
-    idle_ms: AtomicU32,
+    /// Wakes that are not in the state word any more: the lowest bits.
+    wakes: AtomicU8,
+    /// The lowest bits.
+    moves: AtomicU8,
     /// The P that polled it last, and whether the next wake is timed: see [`Lane`].
-    lane: AtomicU32,
-    polls: AtomicU64,
+    lane: AtomicU16,
+    /// The lowest bits.
+    polls: AtomicU32,
 }
 
-/// What was measured.
+/// What was measured, and the halves of what is counted.
 #[derive(Debug, Default)]
 struct Measured {
+    halves: Halves,
     polls: AtomicU32,
     sum_ns: AtomicU64,
     longest_ns: AtomicU64,
@@ -70,78 +84,12 @@ struct Measured {
     woken_at: AtomicU64,
 }
 
-/// The bits of the moves, which stay at the most that they can be.
-const MOVES: u64 = (1 << 24) - 1;
-const WAKE: u64 = MOVES + 1;
-
-/// A P as an account notes it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Lane(u32);
-
-/// In the word of a lane: the next wake is timed. A poll sees it by the comparison that it makes
-/// anyway.
-const TIMED: u32 = 1 << 31;
-/// The same: the next poll is traced.
-const TRACED: u32 = 1 << 30;
-/// In the word of a P, and never in that of a task: the next poll is looked at (`measure.rs`). So
-/// the same comparison sees this, too.
-const LOOKED_AT: u32 = 1 << 29;
-const BITS: u32 = TIMED | TRACED | LOOKED_AT;
-
-/// The lane of a P, as its polls compare it. Other threads may set [`LOOKED_AT`].
-#[derive(Debug)]
-pub(crate) struct LaneWord(AtomicU32);
-
 /// What there is to note of a poll, beside that it begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Moved {
     /// The ticks of the wake before it, if that was timed.
     pub(crate) woken_at: Option<u64>,
     pub(crate) is_traced: bool,
-}
-
-impl Lane {
-    /// Polled nowhere yet, or by a thread that is no P's.
-    pub(crate) const NONE: Self = Self(0);
-
-    pub(crate) fn of(processor: usize) -> Self {
-        Self((processor as u32 + 1) & !BITS)
-    }
-
-    /// Whether the poll that compares it is looked at.
-    pub(crate) fn is_looked_at(self) -> bool {
-        self.0 & LOOKED_AT != 0
-    }
-
-    fn plain(self) -> Self {
-        Self(self.0 & !LOOKED_AT)
-    }
-}
-
-impl LaneWord {
-    /// The first poll is looked at.
-    pub(crate) fn new(lane: Lane) -> Self {
-        Self(AtomicU32::new(lane.0 | LOOKED_AT))
-    }
-
-    #[inline(always)]
-    pub(crate) fn get(&self) -> Lane {
-        Lane(self.0.load(Relaxed))
-    }
-
-    /// The next poll is looked at, or is not. A P's thread writes it, and threads that have a look
-    /// at each of the polls; in `measure.rs` is why no look of theirs is lost.
-    pub(crate) fn look_at_next(&self, is_looked_at: bool) {
-        let lane = self.get().plain().0;
-        let bit = if is_looked_at { LOOKED_AT } else { 0 };
-        self.0.store(lane | bit, Relaxed);
-    }
-}
-
-/// Adds; on the one thread that writes.
-#[inline(always)]
-fn add(number: &AtomicU64, n: u64) {
-    number.store(number.load(Relaxed) + n, Relaxed);
 }
 
 /// See [`Account::parent`].
@@ -154,10 +102,10 @@ impl Account {
     #[inline(always)]
     pub(super) fn new(lane: Lane, id: Id, parent: Option<Id>) -> Self {
         Self {
-            polls: AtomicU64::new(0),
-            wakes_and_moves: AtomicU64::new(0),
-            lane: AtomicU32::new(lane.plain().0),
-            idle_ms: AtomicU32::new(0),
+            polls: AtomicU32::new(0),
+            lane: AtomicU16::new(lane.plain().0),
+            moves: AtomicU8::new(0),
+            wakes: AtomicU8::new(0),
             parent: parent.map_or(0, |parent| distance(id, parent)),
             registrations: AtomicU32::new(0),
             measured: AtomicPtr::new(ptr::null_mut()),
@@ -198,8 +146,17 @@ impl Account {
     /// [`moves_to`](Self::moves_to).
     #[inline(always)]
     pub(crate) fn begins_poll(&self, lane: Lane) -> bool {
-        add(&self.polls, 1);
+        let polls = self.polls.load(Relaxed).wrapping_add(1);
+        self.polls.store(polls, Relaxed);
+        if POLLS.ends_a_half(polls.into()) {
+            self.half_of_polls();
+        }
         self.lane.load(Relaxed) == lane.0
+    }
+
+    #[cold]
+    fn half_of_polls(&self) {
+        self.measured().halves.count(|of| add_one(&of.polls));
     }
 
     /// The poll is on another P than the last one, or its wake was timed, or it is to be looked at
@@ -210,8 +167,11 @@ impl Account {
         self.lane.store(lane.0, Relaxed);
         let from = before & !BITS;
         if from != lane.0 && from != Lane::NONE.0 {
-            let moves = self.wakes_and_moves.load(Relaxed) & MOVES;
-            add(&self.wakes_and_moves, u64::from(moves < MOVES));
+            let moves = self.moves.load(Relaxed).wrapping_add(1);
+            self.moves.store(moves, Relaxed);
+            if MOVES.ends_a_half(moves.into()) {
+                self.measured().halves.count(|of| add_one(&of.moves));
+            }
         }
         let timed = (before & TIMED != 0).then(|| self.get_measured()).flatten();
         let woken_at = timed.map_or(0, |measured| {
@@ -262,11 +222,30 @@ impl Account {
         self.measured().longest_wait_ns.fetch_max(ns, Relaxed);
     }
 
-    /// A poll that began at `now_ms` leaves so many wakes settled, and the task mostly idle.
+    /// A poll leaves so many wakes settled.
     #[inline(always)]
-    pub(super) fn settles(&self, wakes: u64, now_ms: u32) {
-        add(&self.wakes_and_moves, wakes * WAKE);
-        self.idle_ms.store(now_ms, Relaxed);
+    pub(super) fn settles(&self, wakes: u64) {
+        let before = u64::from(self.wakes.load(Relaxed));
+        if before % WAKES.half() + wakes < WAKES.half() {
+            self.wakes.store((before + wakes) as u8, Relaxed);
+        } else {
+            self.settles_halves(wakes);
+        }
+    }
+
+    #[cold]
+    fn settles_halves(&self, mut wakes: u64) {
+        let halves = &self.measured().halves;
+        while wakes > 0 {
+            let before = self.wakes.load(Relaxed);
+            let to_go = WAKES.half() - u64::from(before) % WAKES.half();
+            let now = before.wrapping_add(to_go.min(wakes) as u8);
+            self.wakes.store(now, Relaxed);
+            if wakes >= to_go {
+                halves.count(|of| add(&of.wakes, 1));
+            }
+            wakes = wakes.saturating_sub(to_go);
+        }
     }
 
     /// The task that spawned the one of this number.
@@ -286,24 +265,31 @@ impl Account {
         self.registrations.load(Relaxed)
     }
 
-    /// How often it was polled.
-    pub(crate) fn polls(&self) -> u64 {
+    /// How often it was polled: the part of the number that is here.
+    pub(crate) fn polls(&self) -> u32 {
         self.polls.load(Relaxed)
-    }
-
-    /// When the last poll began that left it idle.
-    pub(crate) fn idle_ms(&self) -> u32 {
-        self.idle_ms.load(Relaxed)
     }
 
     /// The numbers as they are. `unsettled` are the wakes that the state word has.
     pub(crate) fn read(&self, unsettled: u64) -> TaskAccount {
-        let wakes_and_moves = self.wakes_and_moves.load(Relaxed);
+        let halves = || self.get_measured().map(|measured| &measured.halves);
+        let polls = POLLS.read(
+            || halves().map_or(0, |halves| halves.polls.load(Relaxed).into()),
+            || self.polls().into(),
+        );
+        let wakes = WAKES.read(
+            || halves().map_or(0, |halves| halves.wakes.load(Relaxed)),
+            || self.wakes.load(Relaxed).into(),
+        );
+        let moves = MOVES.read(
+            || halves().map_or(0, |halves| halves.moves.load(Relaxed).into()),
+            || self.moves.load(Relaxed).into(),
+        );
         let mut account = TaskAccount {
-            polls: self.polls.load(Relaxed),
+            polls,
             // The one that a new task is born with is its spawn.
-            wakes: (wakes_and_moves / WAKE + unsettled).saturating_sub(1),
-            moves: (wakes_and_moves & MOVES) as u32,
+            wakes: (wakes + unsettled).saturating_sub(1),
+            moves: u32::try_from(moves).unwrap_or(u32::MAX),
             ..TaskAccount::default()
         };
         if let Some(measured) = self.get_measured() {
@@ -323,94 +309,6 @@ impl Drop for Account {
             // SAFETY: `measured` has leaked it, and no other thread has the account.
             drop(unsafe { Box::from_raw(measured.as_ptr()) });
         }
-    }
-}
-
-/// What a task did so far. See [`TaskDump`](crate::runtime::TaskDump).
-///
-/// At the recorder's level [`Full`](crate::trace::Level::Full) each poll is measured, otherwise
-/// about one in 128, and `measured_polls` says how many that were. At level
-/// [`Off`](crate::trace::Level::Off) none is.
-///
-/// ```
-/// use ws::task::yield_now;
-///
-/// # let runtime = ws::runtime::Builder::new().workers(1).build().unwrap();
-/// let task = runtime.spawn(async {
-///     yield_now().await;
-///     std::future::pending::<()>().await
-/// });
-/// runtime.block_on(async { yield_now().await });
-/// # while runtime.handle().dump()[0].account.polls < 2 { std::thread::yield_now(); }
-/// let account = runtime.handle().dump()[0].account;
-/// assert_eq!((account.polls, account.wakes), (2, 1));
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct TaskAccount {
-    /// Polls, the one that runs included.
-    pub polls: u64,
-    /// Wakes. A wake of a task that is queued already counts, too.
-    pub wakes: u64,
-    /// How often a poll was on another P than the poll before it, or than the spawn; up to
-    /// 16,777,215.
-    pub moves: u32,
-    /// Since when it is idle: how long ago its last poll ended, to about 10 ms. Without the monitor
-    /// ([`Builder::sysmon`](crate::runtime::Builder::sysmon)) the time of that poll may be
-    /// included. `None` if it is not idle.
-    pub idle_for: Option<Duration>,
-    /// How many of the polls were measured.
-    pub measured_polls: u32,
-    /// How long these took together.
-    pub measured_busy: Duration,
-    /// The longest poll: of those that were measured, and of those that the monitor sees. It sees
-    /// one that lasts longer than the time from one of its looks to the next, 1 to 10 ms, and
-    /// mostly sees it shorter than it is by up to that time. An announced block
-    /// ([`block_in_place`](crate::block_in_place())) is no part of a poll that was measured. If the
-    /// monitor looks meanwhile, it sees two polls, before the block and after it.
-    pub longest_poll: Duration,
-    /// The longest time from a wake to the poll that followed, of those that were timed: the next
-    /// wake after a measured poll is.
-    pub longest_wait: Duration,
-}
-
-impl TaskAccount {
-    /// How long it was polled altogether. If not all polls were measured, it is an estimate, which
-    /// may be far off: as if the others had taken as long as those. Zero if none was measured.
-    pub fn busy(&self) -> Duration {
-        let measured = u128::from(self.measured_polls.max(1));
-        let ns = self.measured_busy.as_nanos() * u128::from(self.polls) / measured;
-        Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
-    }
-}
-
-/// ```
-/// let account = ws::runtime::TaskAccount::default();
-/// assert_eq!(account.to_string(), "0 polls, 0 wakes, 0 moves");
-/// ```
-impl std::fmt::Display for TaskAccount {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "{} polls, {} wakes, {} moves",
-            self.polls, self.wakes, self.moves
-        )?;
-        if let Some(idle_for) = self.idle_for {
-            write!(f, ", idle for {idle_for:?}")?;
-        }
-        if self.measured_polls > 0 {
-            write!(
-                f,
-                ", busy {:?} ({} polls measured), longest wait {:?}",
-                self.busy(),
-                self.measured_polls,
-                self.longest_wait
-            )?;
-        }
-        if self.longest_poll > Duration::ZERO {
-            write!(f, ", longest poll {:?}", self.longest_poll)?;
-        }
-        Ok(())
     }
 }
 
@@ -462,9 +360,8 @@ mod tests {
     fn the_spawn_is_no_wake() {
         let account = Account::new(Lane::NONE, Id::new(9), None);
         assert_eq!(account.read(1).wakes, 0);
-        account.settles(1, 5);
+        account.settles(1);
         assert_eq!((account.read(0).wakes, account.read(2).wakes), (0, 2));
-        assert_eq!(account.idle_ms(), 5);
     }
 
     #[test]
@@ -499,36 +396,27 @@ mod tests {
     }
 
     #[test]
-    fn moves_stay_at_the_most_that_they_can_be() {
+    fn the_numbers_have_two_parts() {
         let account = Account::new(Lane::of(0), Id::new(9), None);
-        account.settles(3, 0);
-        account.wakes_and_moves.store(3 * WAKE + MOVES - 1, Relaxed);
-        for processor in [1, 2, 3] {
-            poll(&account, processor);
+        account.settles(1);
+        for n in 1..=1000_u32 {
+            poll(&account, n as usize % 2);
+            account.settles(n.into());
+            let read = account.read(0);
+            assert_eq!((read.polls, read.moves), (n.into(), n));
+            assert_eq!(read.wakes, u64::from(n) * u64::from(n + 1) / 2);
         }
-        let read = account.read(1);
-        assert_eq!((u64::from(read.moves), read.wakes), (MOVES, 3));
     }
 
     #[test]
-    fn it_says_what_it_knows() {
-        let ms = Duration::from_millis;
-        let mut account = TaskAccount {
-            polls: 10,
-            wakes: 9,
-            moves: 3,
-            ..TaskAccount::default()
-        };
-        assert_eq!(account.to_string(), "10 polls, 9 wakes, 3 moves");
-        account.idle_for = Some(ms(70));
-        account.longest_poll = ms(6);
-        let long = "10 polls, 9 wakes, 3 moves, idle for 70ms, longest poll 6ms";
-        assert_eq!(account.to_string(), long);
-        account.measured_polls = 2;
-        account.measured_busy = ms(4);
-        account.longest_wait = ms(5);
-        let all = "10 polls, 9 wakes, 3 moves, idle for 70ms, busy 20ms (2 polls measured), \
-                   longest wait 5ms, longest poll 6ms";
-        assert_eq!(account.to_string(), all);
+    fn polls_have_more_than_32_bits() {
+        let account = Account::new(Lane::of(0), Id::new(9), None);
+        for half in 1..=4_u64 {
+            // As if as many polls had been.
+            account.polls.fetch_add(u32::MAX / 2, Relaxed);
+            assert_eq!(account.read(0).polls, (half << 31) - 1);
+            poll(&account, 0);
+            assert_eq!(account.read(0).polls, half << 31);
+        }
     }
 }

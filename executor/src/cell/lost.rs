@@ -69,7 +69,7 @@ pub(crate) trait Look {
     /// Abort handles that only another task's lead to.
     fn own_aborts(&self) -> u64;
     /// The polls and then the word; the other way round if it is the `second` look.
-    fn progress(&self, second: bool) -> (u64, Snapshot);
+    fn progress(&self, second: bool) -> (u32, Snapshot);
 }
 
 impl Look for TaskRef {
@@ -88,7 +88,7 @@ impl Look for TaskRef {
         u64::from(self.header().is_carried())
     }
 
-    fn progress(&self, second: bool) -> (u64, Snapshot) {
+    fn progress(&self, second: bool) -> (u32, Snapshot) {
         let header = self.header();
         if second {
             let word = header.snapshot();
@@ -170,7 +170,7 @@ mod tests {
         address: usize,
         registrations: [u32; 2],
         joined_by: Option<usize>,
-        polls: [u64; 2],
+        polls: [u32; 2],
         words: [Snapshot; 2],
         looks: RefCell<[usize; 2]>,
         log: &'a Log,
@@ -217,7 +217,7 @@ mod tests {
             0
         }
 
-        fn progress(&self, second: bool) -> (u64, Snapshot) {
+        fn progress(&self, second: bool) -> (u32, Snapshot) {
             self.log.borrow_mut().push((self.address, "progress"));
             let look = &mut self.looks.borrow_mut()[1];
             *look += 1;

@@ -49,6 +49,7 @@ use super::{
     id::Id,
     join_cell::JoinCell,
     joiner::JoinerSlot,
+    link::Link,
     live::Removed,
     meta::{Extra, Meta},
     reference::{TRACING_WAKER, TaskRef, WAKER, task_of},
@@ -68,11 +69,8 @@ use crate::{
 /// What a poll touches is at the end, beside the future.
 #[repr(C)]
 pub(crate) struct Header {
-    /// The link of the queue that the task is in. Owned by that queue.
-    next: UnsafeCell<Option<NonNull<()>>>,
     /// See *Which thread may touch what* in `state.rs`.
     pub(super) joiner: JoinerSlot,
-    account: Account,
     meta: Meta,
     id: Id,
     /// Milliseconds since the runtime began, for `dump`.
@@ -82,6 +80,8 @@ pub(crate) struct Header {
     /// Where in its scheduler handle's live table. Written once, before the task is queued for the
     /// first time.
     index: AtomicU32,
+    account: Account,
+    next: Link,
     pub(super) scheduler: NonNull<SchedulerHandle>,
     pub(super) vtable: &'static VTable,
     pub(super) state: State,
@@ -283,11 +283,16 @@ unsafe impl Item for Task {
     }
 }
 
-// SAFETY: `next` is a field of the header, and only the queue uses it.
+// SAFETY: `next` is a field of the header. While the task is in a queue, only that writes it.
 unsafe impl Linked for Task {
-    unsafe fn next<'a>(raw: NonNull<()>) -> &'a UnsafeCell<Option<NonNull<()>>> {
+    unsafe fn next(raw: NonNull<()>) -> Option<NonNull<()>> {
         // SAFETY: by contract `raw` is a task in a queue, and so alive.
-        unsafe { &raw.cast::<Header>().as_ref().next }
+        unsafe { raw.cast::<Header>().as_ref() }.next.get()
+    }
+
+    unsafe fn set_next(raw: NonNull<()>, next: Option<NonNull<()>>) {
+        // SAFETY: as in `next`.
+        unsafe { raw.cast::<Header>().as_ref() }.next.set(next);
     }
 }
 
@@ -410,7 +415,7 @@ impl Task {
             (&raw mut (*place).header).write(Header {
                 state: State::new(),
                 vtable: &CellVTable::<F, BLOCKS>::VTABLE,
-                next: UnsafeCell::new(None),
+                next: Link::new(),
                 scheduler: birth.scheduler,
                 id: birth.id,
                 index: AtomicU32::new(0),
@@ -488,7 +493,10 @@ impl Task {
         if let Some(ended) = header.span.enter(poll) {
             return self.finish(ended);
         }
-        let settles = |wakes| header.account.settles(wakes, now_ms());
+        let settles = |wakes| {
+            header.account.settles(wakes);
+            header.next.idles(now_ms());
+        };
         let settled = if polled(header) {
             header.state.settle_to_go_on(seen, settles)
         } else {

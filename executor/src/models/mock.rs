@@ -28,12 +28,12 @@ use crate::{
         sleep::{Sleeper, Slept},
     },
     queue::{
-        Batch, GlobalQueue, GlobalRunQueue, Item, Linked, LocalQueue, Ordered, OrderedLocal,
+        Batch, GlobalQueue, GlobalRunQueue, Item, Link, Linked, LocalQueue, Ordered, OrderedLocal,
         OrderedShared, OrderedStealer, RunNext, RunNextStealer, Steal, Stealer, local_queue,
         ordered_local, run_next,
     },
     sync::{
-        Mutex, UnsafeCell,
+        Mutex,
         atomic::{
             self, AtomicUsize,
             Ordering::{Relaxed, Release, SeqCst},
@@ -47,7 +47,7 @@ use crate::{
 pub(super) struct Job(NonNull<JobCell>);
 
 struct JobCell {
-    next: UnsafeCell<Option<NonNull<()>>>,
+    next: Link,
     number: usize,
     priority: i64,
 }
@@ -64,7 +64,7 @@ impl Job {
 
     fn with_priority(number: usize, priority: i64) -> Self {
         let cell = Box::new(JobCell {
-            next: UnsafeCell::new(None),
+            next: Link::new(),
             number,
             priority,
         });
@@ -93,9 +93,14 @@ unsafe impl Item for Job {
 
 // SAFETY: `next` is a field of the cell, for the queue alone.
 unsafe impl Linked for Job {
-    unsafe fn next<'a>(raw: NonNull<()>) -> &'a UnsafeCell<Option<NonNull<()>>> {
-        // SAFETY: by contract `raw` is a job in a queue.
-        unsafe { &raw.cast::<JobCell>().as_ref().next }
+    unsafe fn next(raw: NonNull<()>) -> Option<NonNull<()>> {
+        // SAFETY: by contract `raw` is a job in a queue, and the caller owns it.
+        unsafe { raw.cast::<JobCell>().as_ref().next.get() }
+    }
+
+    unsafe fn set_next(raw: NonNull<()>, next: Option<NonNull<()>>) {
+        // SAFETY: as in `next`.
+        unsafe { raw.cast::<JobCell>().as_ref().next.set(next) }
     }
 }
 

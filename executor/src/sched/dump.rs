@@ -89,15 +89,19 @@ impl TaskDump {
             TaskState::Queued
         };
         // Both wrap with the clock, after 49 days.
-        let since = |ms| Duration::from_millis(u64::from(now_ms.wrapping_sub(ms)));
+        let age = now_ms.wrapping_sub(header.born_ms());
+        let idle_for = (state == TaskState::Idle)
+            .then(|| header.idle_for(now_ms))
+            .flatten();
+        let duration = |ms| Duration::from_millis(u64::from(ms));
         let mut account = header.account().read(snapshot.wakes());
-        account.idle_for = (state == TaskState::Idle).then(|| since(header.account().idle_ms()));
+        account.idle_for = idle_for.map(duration);
         Self {
             id: header.id(),
             name: header.name().map(str::to_owned),
             location: header.location(),
             state,
-            age: since(header.born_ms()),
+            age: duration(age),
             parent: header.account().parent(header.id()),
             account,
             waits_for: Vec::new(),

@@ -21,7 +21,7 @@ use std::ptr::NonNull;
 
 use super::both_ways::explore;
 use crate::{
-    Item, Linked, Ordered, OrderedLocal, OrderedShared, OrderedStealer, ordered_local,
+    Item, Link, Linked, Ordered, OrderedLocal, OrderedShared, OrderedStealer, ordered_local,
     sync::{
         Arc, UnsafeCell,
         atomic::{
@@ -38,7 +38,7 @@ struct Job(Box<JobCell>);
 struct JobCell {
     level: i64,
     payload: UnsafeCell<u32>,
-    next: UnsafeCell<Option<NonNull<()>>>,
+    next: Link,
 }
 
 // SAFETY: a job is a box.
@@ -58,9 +58,14 @@ unsafe impl Item for Job {
 
 // SAFETY: the link is a field of the cell, and only the queue uses it.
 unsafe impl Linked for Job {
-    unsafe fn next<'a>(raw: NonNull<()>) -> &'a UnsafeCell<Option<NonNull<()>>> {
-        // SAFETY: by contract the job was not given back.
-        unsafe { &raw.cast::<JobCell>().as_ref().next }
+    unsafe fn next(raw: NonNull<()>) -> Option<NonNull<()>> {
+        // SAFETY: by contract the job was not given back, and the caller owns it.
+        unsafe { raw.cast::<JobCell>().as_ref().next.get() }
+    }
+
+    unsafe fn set_next(raw: NonNull<()>, next: Option<NonNull<()>>) {
+        // SAFETY: as in `next`.
+        unsafe { raw.cast::<JobCell>().as_ref().next.set(next) }
     }
 }
 
@@ -75,7 +80,7 @@ impl Job {
         let cell = JobCell {
             level,
             payload: UnsafeCell::new(0),
-            next: UnsafeCell::new(None),
+            next: Link::new(),
         };
         // SAFETY: nobody else has it.
         cell.payload.with_mut(|payload| unsafe { *payload = id });

@@ -27,7 +27,8 @@ use std::ptr::NonNull;
 
 use super::both_ways::{Turn, explore};
 use crate::{
-    Batch, CAPACITY, GlobalQueue, Item, Linked, LocalQueue, Steal, Stealer, local_queue, run_next,
+    Batch, CAPACITY, GlobalQueue, Item, Link, Linked, LocalQueue, Steal, Stealer, local_queue,
+    run_next,
     sync::{Arc, UnsafeCell},
 };
 
@@ -36,7 +37,7 @@ struct Job(Box<JobCell>);
 
 struct JobCell {
     payload: UnsafeCell<u32>,
-    next: UnsafeCell<Option<NonNull<()>>>,
+    next: Link,
 }
 
 // SAFETY: a job is a box.
@@ -56,9 +57,14 @@ unsafe impl Item for Job {
 
 // SAFETY: the link is a field of the cell, and only the queue uses it.
 unsafe impl Linked for Job {
-    unsafe fn next<'a>(raw: NonNull<()>) -> &'a UnsafeCell<Option<NonNull<()>>> {
-        // SAFETY: by contract the job was not given back.
-        unsafe { &raw.cast::<JobCell>().as_ref().next }
+    unsafe fn next(raw: NonNull<()>) -> Option<NonNull<()>> {
+        // SAFETY: by contract the job was not given back, and the caller owns it.
+        unsafe { raw.cast::<JobCell>().as_ref().next.get() }
+    }
+
+    unsafe fn set_next(raw: NonNull<()>, next: Option<NonNull<()>>) {
+        // SAFETY: as in `next`.
+        unsafe { raw.cast::<JobCell>().as_ref().next.set(next) }
     }
 }
 
@@ -66,7 +72,7 @@ impl Job {
     fn new(id: u32) -> Self {
         let cell = JobCell {
             payload: UnsafeCell::new(0),
-            next: UnsafeCell::new(None),
+            next: Link::new(),
         };
         // SAFETY: nobody else has it.
         cell.payload.with_mut(|payload| unsafe { *payload = id });

@@ -6,9 +6,8 @@ use std::{cell::Cell, fmt, ptr::NonNull, sync::Arc};
 
 use super::{Ordered, OrderedLocal, OrderedShared, OrderedStealer, ordered_local};
 use crate::{
-    Item, Linked,
+    Item, Link, Linked,
     rng::{Rng, random_order},
-    sync::UnsafeCell,
 };
 
 /// So many entries of its own a [`Local`] gives before the shared queue has its turn.
@@ -36,7 +35,7 @@ pub struct Entry<T>(Box<EntryCell<T>>);
 
 struct EntryCell<T> {
     priority: i64,
-    next: UnsafeCell<Option<NonNull<()>>>,
+    next: Link,
     value: T,
 }
 
@@ -45,7 +44,7 @@ impl<T> Entry<T> {
     pub fn new(priority: i64, value: T) -> Self {
         Self(Box::new(EntryCell {
             priority,
-            next: UnsafeCell::new(None),
+            next: Link::new(),
             value,
         }))
     }
@@ -104,9 +103,14 @@ unsafe impl<T: Send + 'static> Item for Entry<T> {
 
 // SAFETY: the link is a field of the box, and only the queue uses it.
 unsafe impl<T: Send + 'static> Linked for Entry<T> {
-    unsafe fn next<'a>(raw: NonNull<()>) -> &'a UnsafeCell<Option<NonNull<()>>> {
-        // SAFETY: by contract the entry was not given back.
-        unsafe { &raw.cast::<EntryCell<T>>().as_ref().next }
+    unsafe fn next(raw: NonNull<()>) -> Option<NonNull<()>> {
+        // SAFETY: by contract the entry was not given back, and the caller owns it.
+        unsafe { raw.cast::<EntryCell<T>>().as_ref().next.get() }
+    }
+
+    unsafe fn set_next(raw: NonNull<()>, next: Option<NonNull<()>>) {
+        // SAFETY: as in `next`.
+        unsafe { raw.cast::<EntryCell<T>>().as_ref().next.set(next) }
     }
 }
 

@@ -22,6 +22,11 @@ impl Header {
         self.born_ms
     }
 
+    /// How many milliseconds before `now_ms` the last poll began that left it idle, if it is idle.
+    pub(crate) fn idle_for(&self, now_ms: u32) -> Option<u32> {
+        self.next.idle_for(now_ms)
+    }
+
     pub(crate) fn account(&self) -> &Account {
         &self.account
     }

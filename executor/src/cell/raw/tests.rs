@@ -147,3 +147,11 @@ fn a_waker_says_whose_it_is() {
     };
     assert_eq!((seen, task_of(foreign)), (Some(address), None));
 }
+
+/// What a task costs above its future and its slot in the live table.
+#[cfg(target_pointer_width = "64")]
+#[test]
+fn a_header_has_eleven_words() {
+    let console = size_of::<TaskSpan>();
+    assert_eq!(size_of::<Header>() - console, 11 * size_of::<usize>());
+}
