@@ -12,44 +12,94 @@
 //! thread-locals. It holds memory of rings alone: a task is never in it, so no destructor of a user
 //! runs there. The owner's push and pop touch no epoch while the ring keeps its size.
 
+//!
+//! *Made with the first push*. Most threads never fork. So there is no ring before, and thieves find
+//! none by a look at one word: `crossbeam-deque` has a fence in each of its looks.
+
+use std::{
+    cell::OnceCell,
+    sync::{Arc, OnceLock},
+};
+
 use crossbeam_deque as deque;
 
 use super::Item;
 
 /// The owner's end. `Send`, but not `Sync` and not `Clone`: there is one owner.
-pub type ForkDeque<T> = deque::Worker<T>;
+#[derive(Debug)]
+pub struct ForkDeque<T> {
+    made: OnceCell<deque::Worker<T>>,
+    thieves: Arc<OnceLock<deque::Stealer<T>>>,
+}
 
 /// Makes a deque: the owner's end and the thieves' end.
 pub fn fork_deque<T: Item>() -> (ForkDeque<T>, ForkStealer<T>) {
-    let owner = ForkDeque::new_lifo();
-    let stealer = ForkStealer(owner.stealer());
+    let thieves = Arc::new(OnceLock::new());
+    let stealer = ForkStealer(thieves.clone());
+    let owner = ForkDeque {
+        made: OnceCell::new(),
+        thieves,
+    };
     (owner, stealer)
+}
+
+impl<T: Item> ForkDeque<T> {
+    /// Adds an item at the tail.
+    #[inline]
+    pub fn push(&self, item: T) {
+        self.made.get_or_init(|| self.make()).push(item);
+    }
+
+    #[cold]
+    fn make(&self) -> deque::Worker<T> {
+        let made = deque::Worker::new_lifo();
+        self.thieves.get_or_init(|| made.stealer());
+        made
+    }
+
+    /// Takes the newest.
+    #[inline]
+    pub fn pop(&self) -> Option<T> {
+        self.made.get()?.pop()
+    }
+
+    /// Whether there is none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.made.get().is_none_or(deque::Worker::is_empty)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.made.get().map_or(0, deque::Worker::len)
+    }
 }
 
 /// The thieves' end.
 #[derive(Debug)]
-pub struct ForkStealer<T>(deque::Stealer<T>);
+pub struct ForkStealer<T>(Arc<OnceLock<deque::Stealer<T>>>);
 
 impl<T> ForkStealer<T> {
     /// Takes the oldest. It asks again where another thief, or the owner, was quicker.
     pub fn steal(&self) -> Option<T> {
-        // Most threads never fork: without this look each thread that searches would make an epoch.
-        if self.is_empty() {
+        let made = self.0.get()?;
+        // Without this look each thread that searches would make an epoch.
+        if made.is_empty() {
             return None;
         }
-        std::iter::repeat_with(|| self.0.steal())
+        std::iter::repeat_with(|| made.steal())
             .find(|steal| !steal.is_retry())
             .and_then(deque::Steal::success)
     }
 
     /// Whether there is none, or was none a moment ago.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.0.get().is_none_or(deque::Stealer::is_empty)
     }
 
     /// How many there are, or were a moment ago.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.0.get().map_or(0, deque::Stealer::len)
     }
 }
 
@@ -57,6 +107,17 @@ impl<T> ForkStealer<T> {
 mod tests {
     use super::*;
     use crate::steps::items::Source;
+
+    /// Fails if a P that never forks takes memory for it.
+    #[test]
+    fn it_is_made_with_the_first_push() {
+        let (owner, stealer) = fork_deque();
+        assert!(owner.pop().is_none() && stealer.steal().is_none());
+        assert!(owner.is_empty() && stealer.is_empty() && owner.made.get().is_none());
+        let mut source = Source::default();
+        owner.push(source.next());
+        assert!(stealer.steal().is_some() && owner.pop().is_none());
+    }
 
     /// Fails if a stealer sees nothing of what there is.
     #[test]

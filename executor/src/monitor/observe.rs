@@ -169,7 +169,7 @@ impl Ask for Asked<'_> {
     }
 
     fn has_child(&self) -> bool {
-        self.peer.queues.direct.peek().is_some()
+        self.peer.queues.has_child()
     }
 
     fn others_need_a_permit(&self, blocked: bool) -> bool {

@@ -324,8 +324,7 @@ impl Worker {
         if let Some(task) = p.forks.take_child().or_else(|| p.runnext.take()) {
             return Some(task);
         }
-        if p.forks.used.get()
-            && !p.forks.parents.is_empty()
+        if !p.forks.parents.is_empty()
             && (p.lrq.is_empty() || !Tick(p.peer.progress.ticks.load(Relaxed)).is_for_timers())
             && let Some(task) = p.forks.parents.pop()
         {
@@ -342,7 +341,7 @@ impl Worker {
     /// Another task comes before the child that was just forked. Few threads see the child where it
     /// is, and it must not be taken for a child of the other task.
     pub(super) fn let_child_wait(&self) {
-        if let Some(child) = self.p.forks.direct.take() {
+        if let Some(child) = self.p.forks.take_child() {
             self.push_next(child);
         }
     }
@@ -462,7 +461,7 @@ impl Worker {
     fn runs_another_first(&self) -> bool {
         let p = &*self.p;
         !p.runnext.is_empty()
-            || !p.forks.direct.is_empty()
+            || p.forks.has_child()
             || (self.has_private() && !self.next.private_last.get())
     }
 

@@ -123,7 +123,7 @@ impl Worker {
                 None
             }
             outcome => {
-                if let Some(child) = self.p.forks.direct.take() {
+                if let Some(child) = self.p.forks.take_child() {
                     self.push_next(child);
                 }
                 Some(outcome)

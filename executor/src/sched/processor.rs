@@ -8,10 +8,11 @@
 //! `permit/allp.rs`.
 
 use std::{
-    cell::{Cell, RefCell},
+    cell::{Cell, OnceCell, RefCell},
     collections::VecDeque,
     fmt,
     num::NonZeroUsize,
+    sync::OnceLock,
 };
 
 use crate::{
@@ -105,9 +106,9 @@ pub(crate) struct PeerQueues {
     pub(crate) lrq: Stealer<Task>,
     pub(crate) runnext: RunNextStealer<Task>,
     /// The thieves' end of what is in `Processor::priority_queues`, once there is something.
-    pub(crate) ordered: std::sync::OnceLock<OrderedStealer<Task>>,
-    /// The child that its running poll has just forked.
-    pub(crate) direct: RunNextStealer<Task>,
+    pub(crate) ordered: OnceLock<OrderedStealer<Task>>,
+    /// The thieves' end of [`Forks::direct`], once its thread has forked.
+    direct: OnceLock<RunNextStealer<Task>>,
     /// Tasks that have forked, and whose child runs: the fork deque.
     pub(crate) parents: ForkStealer<Task>,
     /// What its running poll has forked.
@@ -125,7 +126,15 @@ impl PeerQueues {
 
     /// Takes the child that its running poll has forked.
     pub(crate) fn steal_child(&self) -> Option<Task> {
-        self.direct.steal(self.direct.peek()?)
+        let direct = self.direct.get()?;
+        direct.steal(direct.peek()?)
+    }
+
+    /// Whether its running poll has forked a child that no thread has taken.
+    pub(crate) fn has_child(&self) -> bool {
+        self.direct
+            .get()
+            .is_some_and(|direct| direct.peek().is_some())
     }
 }
 
@@ -296,7 +305,7 @@ impl Peer {
         self.has_queued()
             || self.has_parent()
             || queues.runnext.peek().is_some()
-            || queues.direct.peek().is_some()
+            || queues.has_child()
     }
 
     /// Whether its thread is in a branch of a join, has promoted a branch of what it runs, or came
@@ -336,33 +345,35 @@ pub(crate) struct Processor {
 pub(crate) struct Forks {
     /// The owner's end of the fork deque.
     pub(crate) parents: ForkDeque<Task>,
-    /// A child that was just forked, and runs next.
-    pub(crate) direct: RunNext<Task>,
-    /// This P has forked at least once: until then its thread does not look into the two.
-    pub(crate) used: Cell<bool>,
+    /// Where a child is that was just forked, and runs next. Made for the first one.
+    direct: OnceCell<RunNext<Task>>,
 }
 
 impl Forks {
-    /// Puts a child there that was just forked. There is none yet.
-    pub(super) fn put_child(&self, child: Task) {
-        self.used.set(true);
-        let before = self.direct.put(child);
+    /// Puts a child there that was just forked, on the P with these queues. There is none yet.
+    pub(crate) fn put_child(&self, child: Task, queues: &PeerQueues) {
+        let direct = self.direct.get_or_init(|| {
+            let (direct, thieves) = run_next();
+            queues.direct.get_or_init(|| thieves);
+            direct
+        });
+        let before = direct.put(child);
         debug_assert!(before.is_none(), "only this thread fills it");
     }
 
     /// Whether a child was just forked, and no thread has taken it.
     pub(crate) fn has_child(&self) -> bool {
-        self.used.get() && !self.direct.is_empty()
+        self.direct.get().is_some_and(|direct| !direct.is_empty())
     }
 
     /// Takes the child that was just forked.
     pub(crate) fn take_child(&self) -> Option<Task> {
-        self.used.get().then(|| self.direct.take()).flatten()
+        self.direct.get()?.take()
     }
 
     /// Takes a child that was forked, or else the newest parent.
     pub(crate) fn pop(&self) -> Option<Task> {
-        self.direct.take().or_else(|| self.parents.pop())
+        self.take_child().or_else(|| self.parents.pop())
     }
 }
 
@@ -454,7 +465,6 @@ impl Processor {
     ) -> Self {
         let (lrq, stealer) = local_queue();
         let (runnext, runnext_stealer) = run_next();
-        let (direct, direct_stealer) = run_next();
         let (parents, parents_stealer) = fork_deque();
         let (table, live) = live_table();
         let peer = Peer {
@@ -468,8 +478,8 @@ impl Processor {
             queues: PeerQueues {
                 lrq: stealer,
                 runnext: runnext_stealer,
-                ordered: std::sync::OnceLock::new(),
-                direct: direct_stealer,
+                ordered: OnceLock::new(),
+                direct: OnceLock::new(),
                 parents: parents_stealer,
                 branch_deque: Arc::new(BranchDeque::new()),
                 inbox: GlobalQueue::new(),
@@ -506,8 +516,7 @@ impl Processor {
             priority_queues: PriorityQueues::default(),
             forks: Forks {
                 parents,
-                direct,
-                used: Cell::new(false),
+                direct: OnceCell::new(),
             },
             poll: RunningPoll::default(),
             sampling: Sampling::default(),

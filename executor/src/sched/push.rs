@@ -357,12 +357,12 @@ impl Worker {
         let Some(task) = self.enter(task) else {
             return Forked::Spawned;
         };
-        if !self.p.forks.direct.is_empty() {
+        if self.p.forks.has_child() {
             self.push_next(task);
             return Forked::Spawned;
         }
         event!(self, Fork, task.header(), 0);
-        self.p.forks.put_child(task);
+        self.p.forks.put_child(task, &self.peer().queues);
         if task_of(waker) != Some(parent) {
             return Forked::First { goes_on: false };
         }

@@ -232,7 +232,7 @@ impl Shared {
         debug_assert!(
             processor.lrq.is_empty()
                 && processor.runnext.is_empty()
-                && processor.forks.direct.is_empty()
+                && !processor.forks.has_child()
         );
         debug_assert!(processor.priority_queues.is_empty() && processor.forks.parents.is_empty());
         self.processors.allp.give_back(processor);

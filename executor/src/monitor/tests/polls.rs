@@ -239,16 +239,17 @@ fn one_that_is_stuck_is_looked_at_often_if_that_is_not_announced() {
 fn a_child_goes_to_others_once_two_looks_saw_that_its_poll_blocks() {
     let mut watched = Watched::new(runtime(), 2);
     let task = watched.task();
-    assert!(watched.threads[0].p.forks.direct.put(task).is_none());
+    let p = &watched.threads[0].p;
+    p.forks.put_child(task, &p.peer.queues);
     // It comes back from a block that it announced, with a permit, and blocks once more.
     watched.peer().flags.announced.store(true, Relaxed);
     watched.begins();
     watched.peer().flags.announced.store(false, Relaxed);
     watched.blocks(true);
     assert!(!watched.looks_after(PACE_FAST));
-    assert!(watched.peer().queues.direct.peek().is_some());
+    assert!(watched.peer().queues.has_child());
     assert!(watched.looks_after(PACE_FAST));
-    assert!(watched.peer().queues.direct.peek().is_none());
+    assert!(!watched.peer().queues.has_child());
     assert_eq!(watched.shared().queues.grq.len(), 1);
     assert!(watched.peer().flags.gave_away.load(Relaxed));
     watched.end();

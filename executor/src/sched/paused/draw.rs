@@ -81,7 +81,7 @@ impl Worker {
         {
             return Some(Step::Run(task));
         }
-        if let Some(child) = p.forks.direct.take() {
+        if let Some(child) = p.forks.take_child() {
             return Some(Step::Run(child));
         }
         self.gather();

@@ -43,7 +43,7 @@ fn fill(worker: &Worker) -> Vec<Id> {
     let tasks = [(); 4].map(|()| task(worker));
     let ids = tasks.iter().map(|task| task.header().id()).collect();
     let [child, parent, next, queued] = tasks;
-    assert!(p.forks.direct.put(child).is_none());
+    p.forks.put_child(child, &p.peer.queues);
     worker.push_parent(parent);
     worker.push_next(next);
     worker.push_back(queued);
@@ -143,7 +143,11 @@ fn what_is_plain_is_in_one_of_three_places() {
 #[test]
 fn one_that_yields_without_a_child_is_no_parent() {
     let (runtime, worker, other) = both();
-    worker.p.forks.used.set(true);
+    worker
+        .p
+        .forks
+        .put_child(task(&worker), &worker.peer().queues);
+    ends(worker.p.forks.take_child());
     context::with_worker_frame(&worker, || {
         drop(spawn(yield_now()));
         match worker.step() {

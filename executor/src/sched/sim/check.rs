@@ -93,7 +93,7 @@ impl Checks {
         for index in 0..driver.shared.peer_count() {
             let peer = driver.shared.peer(index);
             let len = peer.queues.lrq.len() + ordered_len(peer) + peer.queues.parents.len();
-            let next = peer.queues.runnext.peek().is_some() || peer.queues.direct.peek().is_some();
+            let next = peer.queues.runnext.peek().is_some() || peer.queues.has_child();
             if driver.shared.idle.parked().contains(index) && (len > 0 || next) {
                 driver.fail(|| format!("I5: P {index} counts as parked, and has work"));
             }
@@ -156,7 +156,7 @@ impl Checks {
             let takes_one = peer.state.load() == WorkerState::Running
                 && !thread.busy.get()
                 && peer.queues.runnext.peek().is_none()
-                && peer.queues.direct.peek().is_none();
+                && !peer.queues.has_child();
             peer.queues.lrq.len() + ordered_len(peer) + peer.queues.parents.len()
                 > usize::from(takes_one)
         });
@@ -223,7 +223,7 @@ impl Checks {
             in_queues += peer.queues.lrq.len() + ordered_len(peer);
             in_queues += peer.queues.parents.len();
             in_queues += usize::from(peer.queues.runnext.peek().is_some());
-            in_queues += usize::from(peer.queues.direct.peek().is_some());
+            in_queues += usize::from(peer.queues.has_child());
             in_queues += peer.queues.inbox.len();
             let running = peer.progress.running.load(Relaxed);
             if running != 0 {

@@ -159,7 +159,7 @@ fn a_child_that_was_just_forked_waits_where_others_come_first() {
     let (runtime, worker) = alone();
     let fork = || {
         let task = worker.p.lrq.pop().expect("there are some");
-        worker.p.forks.put_child(task);
+        worker.p.forks.put_child(task, &worker.peer().queues);
     };
     spawned(&worker, 5);
     let other = foreign(&runtime, 1)[0];
@@ -187,7 +187,6 @@ fn a_parent_comes_before_the_queue_but_at_each_16th_tick() {
     // The first in the queue forks, and its child has run.
     let fork = || {
         let task = worker.p.lrq.pop().expect("there are some");
-        worker.p.forks.used.set(true);
         worker.p.forks.parents.push(task);
     };
     fork();
@@ -254,7 +253,7 @@ fn a_child_that_was_just_forked_comes_before_what_a_batch_wakes() {
     let idle = idle_task(&worker, || ());
     spawned(&worker, 1);
     let child = worker.p.runnext.take().expect("it was spawned");
-    worker.p.forks.put_child(child);
+    worker.p.forks.put_child(child, &worker.peer().queues);
     take_started(&runtime);
     is_due(&worker, idle);
     context::with_worker_frame(&worker, || worker.fire_own_timers());
