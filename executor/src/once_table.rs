@@ -1,29 +1,37 @@
 //! A table of values that are made once, each when it is needed, and stay.
 //!
-//! A runtime may have some 1,000 Ps, and a recorder's ring 256 pieces of memory, and mostly it has
-//! two of them. So only the first places are there from the begin. The rest comes [`AT_ONCE`] at a
-//! time, when a value goes into one of them. No value ever moves, so a reader takes no lock.
+//! A runtime may have some 1,000 Ps, and a recorder's ring 500 pieces of memory, and mostly it has
+//! two of them. So only the first places are there from the begin. The others come in segments, when
+//! a value goes into one of them: as many places as there are before it. No value ever moves, so a
+//! reader takes no lock.
 
 use std::sync::OnceLock;
 
-/// Places that come together.
-const AT_ONCE: usize = 16;
-
-type Places<T> = [OnceLock<T>; AT_ONCE];
+/// The places that are there from the begin.
+const FIRST: usize = 8;
 
 /// See the module's head.
 #[derive(Debug)]
 pub(crate) struct OnceTable<T> {
-    first: Places<T>,
-    rest: Box<[OnceLock<Box<Places<T>>>]>,
+    first: [OnceLock<T>; FIRST],
+    rest: Box<[OnceLock<Box<[OnceLock<T>]>>]>,
+}
+
+/// In which segment a place is that is not one of the first, and where in it.
+fn place(index: usize) -> (usize, usize) {
+    let segment = (index / FIRST).ilog2();
+    (segment as usize, index - (FIRST << segment))
 }
 
 impl<T> OnceTable<T> {
     /// A table with room for so many values, or some more.
     pub(crate) fn new(most: usize) -> Self {
-        let rest = most.div_ceil(AT_ONCE).saturating_sub(1);
+        let rest = match most {
+            0..=FIRST => 0,
+            most => place(most - 1).0 + 1,
+        };
         Self {
-            first: [const { OnceLock::new() }; AT_ONCE],
+            first: [const { OnceLock::new() }; FIRST],
             rest: (0..rest).map(|_| OnceLock::new()).collect(),
         }
     }
@@ -34,7 +42,8 @@ impl<T> OnceTable<T> {
         if let Some(place) = self.first.get(index) {
             return place.get();
         }
-        self.rest.get(index / AT_ONCE - 1)?.get()?[index % AT_ONCE].get()
+        let (segment, at) = place(index);
+        self.rest.get(segment)?.get()?[at].get()
     }
 
     /// The value in a place, which is made if it is not there.
@@ -47,9 +56,12 @@ impl<T> OnceTable<T> {
         if let Some(place) = self.first.get(index) {
             return place.get_or_init(make);
         }
-        let places = self.rest[index / AT_ONCE - 1]
-            .get_or_init(|| Box::new([const { OnceLock::new() }; AT_ONCE]));
-        places[index % AT_ONCE].get_or_init(make)
+        let (segment, at) = place(index);
+        let places = self.rest[segment].get_or_init(|| {
+            let places = FIRST << segment;
+            (0..places).map(|_| OnceLock::new()).collect()
+        });
+        places[at].get_or_init(make)
     }
 }
 
@@ -59,7 +71,7 @@ mod tests {
 
     #[test]
     fn a_value_is_made_once_and_stays_in_its_place() {
-        for most in [0, 1, 16, 17, 100] {
+        for most in [0, 1, 8, 9, 16, 17, 100] {
             let table = OnceTable::new(most);
             for index in (0..most).rev() {
                 assert_eq!(table.get(index), None);
@@ -67,7 +79,7 @@ mod tests {
                 assert_eq!(*table.get_or_init(index, || unreachable!()), index);
             }
             assert!((0..most).all(|index| table.get(index) == Some(&index)));
-            assert_eq!(table.get(most.next_multiple_of(AT_ONCE).max(AT_ONCE)), None);
+            assert_eq!(table.get(most.next_power_of_two().max(FIRST)), None);
         }
     }
 
@@ -75,9 +87,9 @@ mod tests {
     #[test]
     fn places_come_when_they_are_needed() {
         let table = OnceTable::<u64>::new(1024);
-        assert_eq!(table.rest.len(), 63);
+        assert_eq!(table.rest.len(), 7);
         table.get_or_init(100, || 1);
-        let there = table.rest.iter().filter(|places| places.get().is_some());
-        assert_eq!(there.count(), 1);
+        let there = table.rest.iter().filter_map(OnceLock::get);
+        assert_eq!(there.map(|places| places.len()).collect::<Vec<_>>(), [64]);
     }
 }

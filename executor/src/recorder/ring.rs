@@ -26,7 +26,8 @@
 //! # Memory
 //!
 //! It comes in pieces, each when the first record goes into it. A P that has little to tell takes
-//! one, and the begin of the list of pieces (`once_table.rs`). The memory stays until the end.
+//! one, and the begin of the list of pieces (`once_table.rs`). The first piece of a ring is cut into
+//! four for that. The memory stays until the end.
 //!
 //! Rejected: a number in each record, as a sequence lock has it. It makes records of three words.
 //!
@@ -49,6 +50,8 @@ pub(crate) const RECORD: usize = size_of::<Words>();
 pub(super) const PIECE: usize = 128;
 /// The most pieces of a ring.
 const PIECES: usize = 512;
+/// In so many parts the first piece comes.
+const CUTS: usize = 4;
 
 /// Records of a small ring. Guessed: 64 KiB.
 pub(super) const SMALL: usize = 4096;
@@ -91,7 +94,7 @@ impl Ring {
             written: AtomicU64::new(0),
             piece,
             number: records / piece,
-            pieces: OnceTable::new(records / piece),
+            pieces: OnceTable::new(records / piece + CUTS - 1),
         }
     }
 
@@ -100,12 +103,27 @@ impl Ring {
         (self.piece * self.number) as u64
     }
 
-    /// In which piece the record of that number is, and where in it.
+    /// In which part of the memory the record of that number is, and where in it.
     #[inline]
     fn place(&self, number: u64) -> (usize, usize) {
-        let number = number as usize;
-        let piece = (number >> self.piece.trailing_zeros()) & (self.number - 1);
-        (piece, number & (self.piece - 1))
+        let at = number as usize & (self.capacity() as usize - 1);
+        match at >> self.piece.trailing_zeros() {
+            0 => (at >> self.cut().trailing_zeros(), at & (self.cut() - 1)),
+            piece => (CUTS - 1 + piece, at & (self.piece - 1)),
+        }
+    }
+
+    /// Records of a part of the first piece; a power of two.
+    #[inline]
+    fn cut(&self) -> usize {
+        (self.piece / CUTS).max(1)
+    }
+
+    /// Makes a part of the memory.
+    #[cold]
+    fn make(&self, part: usize) -> Box<[Slot]> {
+        let records = if part < CUTS { self.cut() } else { self.piece };
+        (0..records).map(|_| Slot::default()).collect()
     }
 
     /// Writes a record; by one thread at a time.
@@ -124,10 +142,9 @@ impl Ring {
         // records sees that they were begun.
         fence(Release);
         for (number, words) in (number..).zip(records) {
-            let (piece, at) = self.place(number);
-            let make = || (0..self.piece).map(|_| Slot::default()).collect();
-            let piece = self.pieces.get_or_init(piece, make);
-            for (slot, word) in piece[at].0.iter().zip(words) {
+            let (part, at) = self.place(number);
+            let slots = self.pieces.get_or_init(part, || self.make(part));
+            for (slot, word) in slots[at].0.iter().zip(words) {
                 slot.store(*word, Relaxed);
             }
         }
@@ -165,10 +182,10 @@ impl Ring {
     pub(crate) fn read_between(&self, since: u64, end: u64) -> Reading {
         let first = since.max(self.oldest()).min(end);
         let copy = |number| {
-            let (piece, at) = self.place(number);
+            let (part, at) = self.place(number);
             // It is there: its first record was written.
-            self.pieces.get(piece).map_or([0; 2], |piece| {
-                let [first, second] = &piece[at].0;
+            self.pieces.get(part).map_or([0; 2], |slots| {
+                let [first, second] = &slots[at].0;
                 [first.load(Relaxed), second.load(Relaxed)]
             })
         };
@@ -240,19 +257,41 @@ mod tests {
         assert_eq!(between(10, 10), (10, vec![]));
     }
 
-    // Fails if memory is taken for pieces that nothing was written to, or if a piece is passed
-    // over.
+    // Fails if memory is taken for parts that nothing was written to, or if a part is passed over.
     #[test]
     fn memory_follows_use() {
         let ring = Ring::new(2 * PIECE - 1);
-        let taken = || (0..2).filter_map(|piece| ring.pieces.get(piece)).count();
-        assert_eq!((ring.number, taken()), (2, 0));
-        ring.write([1, 1]);
-        assert_eq!(taken(), 1);
-        (1..3 * PIECE as u64).for_each(|n| ring.write([n, n]));
+        let taken = || {
+            let parts = (0..CUTS + 1).filter_map(|part| ring.pieces.get(part));
+            parts.map(|slots| slots.len()).collect::<Vec<_>>()
+        };
+        assert_eq!((ring.number, taken()), (2, vec![]));
+        ring.write([0, 0]);
+        let cut = PIECE / CUTS;
+        assert_eq!(taken(), [cut]);
+        (1..=cut as u64).for_each(|n| ring.write([n, n]));
+        assert_eq!(taken(), [cut, cut]);
+        (cut as u64 + 1..3 * PIECE as u64).for_each(|n| ring.write([n, n]));
+        assert_eq!(taken(), [cut, cut, cut, cut, PIECE]);
         let reading = ring.read();
-        assert_eq!((taken(), reading.records.len()), (2, 2 * PIECE));
-        assert_eq!(reading.records[0], [PIECE as u64; 2]);
+        let all: Vec<_> = (PIECE as u64..3 * PIECE as u64).map(|n| [n, n]).collect();
+        assert_eq!(reading.records, all);
+    }
+
+    // Fails if the parts of a small ring overlap.
+    #[test]
+    fn a_ring_of_any_size_has_what_was_written() {
+        for records in [1, 2, 4, 8, 64, 128, 256, 1 << 17] {
+            let ring = Ring::new(records);
+            (0..3 * records as u64).for_each(|n| ring.write([n, !n]));
+            let read = ring.read().records;
+            assert_eq!(read.len(), records);
+            assert!(
+                (2 * records as u64..)
+                    .zip(read)
+                    .all(|(n, words)| words == [n, !n])
+            );
+        }
     }
 
     // Fails if records that belong together are read in part, other than without the first ones.
