@@ -7,7 +7,7 @@
 //!
 //! # How it works
 //!
-//! A table is a row of slots, one word each, in segments of 64, 128, 256 … slots. A slot never
+//! A table is a row of slots, one word each, in segments of 16, 32, 64 … slots. A slot never
 //! moves and segments are freed with the table only, so an index is all that a task keeps of it.
 //!
 //! | word | state | what may happen |
@@ -82,12 +82,11 @@ const CLAIM: usize = 1;
 const FREE: usize = 2;
 const TAGS: usize = CLAIM | FREE;
 
-/// The slots of the first segment: half a kilobyte for a P with few tasks. A model sees a second
-/// segment.
-const BASE: u32 = if MODELLED { 2 } else { 64 };
+/// The slots of the first segment: 128 bytes for a P with few tasks. A model sees a second segment.
+const BASE: u32 = if MODELLED { 2 } else { 16 };
 
-/// Each segment is as large as all before it, and one `BASE`. Together they are 2^32 slots less 64.
-const SEGMENTS: usize = if MODELLED { 2 } else { 26 };
+/// Each segment is as large as all before it, and one `BASE`. Together they are 2^32 slots less 16.
+const SEGMENTS: usize = if MODELLED { 2 } else { 28 };
 
 /// A counted reference to a cell.
 ///
