@@ -48,15 +48,8 @@ pub struct CpuSet {
 
 /// A set of CPUs as the kernel has it: one bit for each, in words of its own length.
 #[cfg(target_os = "linux")]
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mask(Vec<libc::c_ulong>);
-
-#[cfg(target_os = "linux")]
-impl Default for Mask {
-    fn default() -> Self {
-        Self(vec![0; Self::WORDS_FIRST])
-    }
-}
 
 #[cfg(target_os = "linux")]
 impl Mask {
@@ -110,6 +103,7 @@ impl Mask {
     /// Has `call` fill the words, and doubles them until they are enough for the kernel. False if
     /// the kernel has another error.
     fn read_by(&mut self, mut call: impl FnMut(&mut [libc::c_ulong]) -> io::Result<()>) -> bool {
+        self.0.resize(self.0.len().max(Self::WORDS_FIRST), 0);
         while self.0.len() <= Self::WORDS_MAX {
             self.0.fill(0);
             match call(&mut self.0) {
