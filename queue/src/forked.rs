@@ -126,6 +126,7 @@ mod tests {
         let mut source = Source::default();
         for len in 0..3 {
             assert_eq!((stealer.len(), stealer.is_empty()), (len, len == 0));
+            assert_eq!(owner.len(), len);
             owner.push(source.next());
         }
     }

@@ -409,6 +409,13 @@ mod tests {
     }
 
     #[test]
+    fn moves_stay_at_the_most_that_they_can_be() {
+        let account = Account::new(Lane::of(0), Id::new(9), None);
+        account.measured().halves.moves.store(u32::MAX - 1, Relaxed);
+        assert_eq!(account.read(1).moves, u32::MAX);
+    }
+
+    #[test]
     fn polls_have_more_than_32_bits() {
         let account = Account::new(Lane::of(0), Id::new(9), None);
         for half in 1..=4_u64 {
