@@ -22,10 +22,13 @@ mod machine;
 use std::{
     cell::RefCell,
     env, fs, io, mem,
-    net::{Ipv4Addr, UdpSocket},
+    net::{Ipv4Addr, Shutdown, TcpListener, UdpSocket},
     ops::Range,
     rc::Rc,
-    sync::atomic::{AtomicU32, Ordering::Relaxed},
+    sync::{
+        OnceLock,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
     thread,
     time::Duration,
 };
@@ -36,6 +39,7 @@ use proptest::{
     prelude::*,
     test_runner::{RngAlgorithm, TestError, TestRng, TestRunner},
 };
+use socket2::SockRef;
 use ws_sim::Sim;
 
 /// Calls of a random program at most.
@@ -85,13 +89,26 @@ impl Barrier {
     }
 }
 
-fn on_the_system(calls: &[Call], place: Place) -> Vec<String> {
+/// Whether this Linux lets no socket of TCP both listen and connect, one after the other (`EINVAL`).
+/// Some of 6.18 do not; others, and the simulated kernel, do.
+fn is_one_role() -> bool {
+    static IS_ONE_ROLE: OnceLock<bool> = OnceLock::new();
+    *IS_ONE_ROLE.get_or_init(|| {
+        let [one, other] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        let one = SockRef::from(&one);
+        one.shutdown(Shutdown::Read).unwrap();
+        let connected = one.connect(&other.local_addr().unwrap().into());
+        connected.is_err_and(|error| error.raw_os_error() == Some(libc::EINVAL))
+    })
+}
+
+fn on_the_system(calls: &[Call], place: Place, is_one_role: bool) -> Vec<String> {
     let calls = calls.to_vec();
     // A thread of its own, which may be bound to a CPU.
     let run = thread::spawn(move || {
         fs::create_dir_all(&place.folder).unwrap();
         let barrier = Barrier::new();
-        let mut machine = Machine::new(place.clone());
+        let mut machine = Machine::new(place.clone(), is_one_role);
         futures::executor::block_on(machine.run(&calls, async || barrier.wait()));
         fs::remove_dir_all(&place.folder).unwrap();
         machine.lines
@@ -99,13 +116,13 @@ fn on_the_system(calls: &[Call], place: Place) -> Vec<String> {
     run.join().unwrap()
 }
 
-fn in_a_host(calls: &[Call], place: Place) -> Vec<String> {
+fn in_a_host(calls: &[Call], place: Place, is_one_role: bool) -> Vec<String> {
     let seen = Rc::new(RefCell::new(Vec::new()));
     let (sees, calls) = (seen.clone(), calls.to_vec());
     let sim = Sim::new(1);
     sim.client("host", async move {
         fs::create_dir_all(&place.folder).unwrap();
-        let mut machine = Machine::new(place);
+        let mut machine = Machine::new(place, is_one_role);
         machine
             .run(&calls, async || {
                 ws::time::sleep(Duration::from_millis(2)).await
@@ -120,8 +137,9 @@ fn in_a_host(calls: &[Call], place: Place) -> Vec<String> {
 /// The first difference, with what led to it. None if both are the same.
 fn difference(calls: &[Call]) -> Option<String> {
     let place = place();
-    let real = on_the_system(calls, place.clone());
-    let simulated = in_a_host(calls, place);
+    let is_one_role = is_one_role();
+    let real = on_the_system(calls, place.clone(), is_one_role);
+    let simulated = in_a_host(calls, place, is_one_role);
     let same = real
         .iter()
         .zip(&simulated)

@@ -55,10 +55,33 @@ pub(crate) struct Machine {
     made: usize,
     /// Sockets of TCP over IPv6 that were to be connected to an address of IPv4.
     mapped: Vec<usize>,
+    roles: Roles,
     epoll: OwnedFd,
     waiting_bytes: usize,
     waiting_datagrams: usize,
     pub(crate) lines: Vec<String>,
+}
+
+/// What sockets of TCP were used for, on a system that lets none of them listen and connect.
+struct Roles {
+    is_one_each: bool,
+    listened: Vec<usize>,
+    connected: Vec<usize>,
+}
+
+impl Roles {
+    fn may_listen(&mut self, first: usize, kind: Kind) -> bool {
+        let may = !self.is_one_each || !kind.is_tcp() || !self.connected.contains(&first);
+        self.listened.extend(may.then_some(first));
+        may
+    }
+
+    fn may_connect(&mut self, first: usize, kind: Kind, addr: Addr) -> bool {
+        let ends = matches!(addr, Addr::Unspecified);
+        let may = !self.is_one_each || !kind.is_tcp() || ends || !self.listened.contains(&first);
+        self.connected.extend((may && !ends).then_some(first));
+        may
+    }
 }
 
 pub(crate) type Answer = Result<isize, String>;
@@ -103,7 +126,9 @@ impl Kind {
 const MODE: c_int = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
 
 impl Machine {
-    pub(crate) fn new(place: Place) -> Self {
+    /// A system may let no socket of TCP both listen and connect, one after the other: `is_one_role`
+    /// says so. Such calls are left out then.
+    pub(crate) fn new(place: Place, is_one_role: bool) -> Self {
         // SAFETY: it takes no pointers.
         let epoll = owned(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) });
         Self {
@@ -111,6 +136,11 @@ impl Machine {
             sockets: Vec::new(),
             made: 0,
             mapped: Vec::new(),
+            roles: Roles {
+                is_one_each: is_one_role,
+                listened: Vec::new(),
+                connected: Vec::new(),
+            },
             epoll,
             waiting_bytes: 0,
             waiting_datagrams: 0,
@@ -235,13 +265,15 @@ impl Machine {
             }
             Call::Connect(_, addr) => {
                 let to = self.addr(addr);
-                if !self.may_connect(first, kind, &to) {
+                if !self.may_connect(first, kind, &to) || !self.roles.may_connect(first, kind, addr)
+                {
                     return "left out".to_owned();
                 }
                 // SAFETY: the address is valid.
                 let connected = unsafe { libc::connect(fd, to.as_ptr().cast(), to.len()) };
                 format!("{:?}", answer(connected as isize))
             }
+            Call::Listen(_) if !self.roles.may_listen(first, kind) => "left out".to_owned(),
             // SAFETY: it takes no pointers.
             Call::Listen(_) => format!("{:?}", answer(unsafe { libc::listen(fd, 40) } as isize)),
             Call::Accept(_) => self.accept(fd, kind),
@@ -337,7 +369,9 @@ impl Machine {
         }
         // SAFETY: the call has written an address of this length.
         let from = self.shown(&unsafe { SockAddr::new(from, len) });
-        format!("{} from {from}", self.add(owned(child), kind))
+        let added = self.add(owned(child), kind);
+        self.roles.connected.push(self.made);
+        format!("{added} from {from}")
     }
 
     // --- data ---
