@@ -453,9 +453,9 @@ impl Builder {
     /// tells: 1 MiB (65,536 events) by default, at most 1 GiB. Beyond 128 workers the default is
     /// less: 128 MiB for all of them. The oldest events are overwritten. The bytes are rounded up
     /// to a power of two, and taken in pieces of 2 KiB, or of a 512th if that is more, as they are
-    /// needed. One more of these is for threads that are no workers. As many more threads may have
-    /// a ring of this size, if others block or wait in a `block_on`. All further ones have 64 KiB
-    /// at most.
+    /// needed; the first piece comes in four parts. One more of these is for threads that are no
+    /// workers. As many more threads may have a ring of this size, if others block or wait in a
+    /// `block_on`. All further ones have 64 KiB at most.
     ///
     /// With 0 there is no recorder.
     pub fn recorder(mut self, bytes: usize) -> Self {

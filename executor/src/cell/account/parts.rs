@@ -95,6 +95,7 @@ mod tests {
             }
         }
     }
+
     /// Fails if a reader puts halves together with a part of much later.
     #[test]
     fn a_reader_that_is_overtaken_begins_anew() {
