@@ -1,9 +1,9 @@
 //! A table of values that are made once, each when it is needed, and stay.
 //!
 //! A runtime may have some 1,000 Ps, and a recorder's ring 500 pieces of memory, and mostly it has
-//! two of them. So only the first places are there from the begin. The others come in segments, when
-//! a value goes into one of them: as many places as there are before it. No value ever moves, so a
-//! reader takes no lock.
+//! two of them. So only the first places are there from the begin. The others come in segments,
+//! when a value goes into one of them: as many places as there are before it. No value ever moves,
+//! so a reader takes no lock.
 
 use std::sync::OnceLock;
 

@@ -13,8 +13,8 @@
 //! runs there. The owner's push and pop touch no epoch while the ring keeps its size.
 
 //!
-//! *Made with the first push*. Most threads never fork. So there is no ring before, and thieves find
-//! none by a look at one word: `crossbeam-deque` has a fence in each of its looks.
+//! *Made with the first push*. Most threads never fork. So there is no ring before, and thieves
+//! find none by a look at one word: `crossbeam-deque` has a fence in each of its looks.
 
 use std::{
     cell::OnceCell,

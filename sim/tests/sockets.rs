@@ -89,8 +89,8 @@ impl Barrier {
     }
 }
 
-/// Whether this Linux lets no socket of TCP both listen and connect, one after the other (`EINVAL`).
-/// Some of 6.18 do not; others, and the simulated kernel, do.
+/// Whether this Linux lets no socket of TCP both listen and connect, one after the other
+/// (`EINVAL`). Some builds of Linux 6.18 refuse that; others, and the simulated kernel, allow it.
 fn is_one_role() -> bool {
     static IS_ONE_ROLE: OnceLock<bool> = OnceLock::new();
     *IS_ONE_ROLE.get_or_init(|| {

@@ -26,8 +26,8 @@
 //! # Memory
 //!
 //! It comes in pieces, each when the first record goes into it. A P that has little to tell takes
-//! one, and the begin of the list of pieces (`once_table.rs`). The first piece of a ring is cut into
-//! four for that. The memory stays until the end.
+//! one, and the begin of the list of pieces (`once_table.rs`). The first piece of a ring is cut
+//! into four for that. The memory stays until the end.
 //!
 //! Rejected: a number in each record, as a sequence lock has it. It makes records of three words.
 //!

@@ -126,8 +126,8 @@ impl Kind {
 const MODE: c_int = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
 
 impl Machine {
-    /// A system may let no socket of TCP both listen and connect, one after the other: `is_one_role`
-    /// says so. Such calls are left out then.
+    /// A system may let no socket of TCP both listen and connect, one after the other:
+    /// `is_one_role` says so. Such calls are left out then.
     pub(crate) fn new(place: Place, is_one_role: bool) -> Self {
         // SAFETY: it takes no pointers.
         let epoll = owned(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) });
