@@ -10,11 +10,14 @@ use std::sync::OnceLock;
 /// The places that are there from the begin.
 const FIRST: usize = 8;
 
+/// Places that come together.
+type Segment<T> = Box<[OnceLock<T>]>;
+
 /// See the module's head.
 #[derive(Debug)]
 pub(crate) struct OnceTable<T> {
     first: [OnceLock<T>; FIRST],
-    rest: Box<[OnceLock<Box<[OnceLock<T>]>>]>,
+    rest: Box<[OnceLock<Segment<T>>]>,
 }
 
 /// In which segment a place is that is not one of the first, and where in it.

@@ -52,7 +52,7 @@ impl Part {
 
     /// The whole number.
     fn whole(&self, halves: u64, part: u64) -> u64 {
-        let is_ahead = (part / self.half() ^ halves) & 1;
+        let is_ahead = ((part / self.half()) ^ halves) & 1;
         (halves + is_ahead) * self.half() + part % self.half()
     }
 
