@@ -88,12 +88,11 @@ const CAUSES: &[(&str, &[&str], &str)] = &[
     ("ghc_threads007", &["smol"], TWO_FREE),
     ("shutdown_1M", &["smol"], TWO_FREE),
     ("start_and_end", &["tokio", "smol"], AT_REST),
-    ("runtime_*w", &["tokio"], AT_REST),
     ("parked_1M", &["smol"], AT_REST),
     (
         "connections_1000",
         &["smol"],
-        "19 bytes: smol's task is smaller by 40, for it has no account of what it did.",
+        "One byte: smol's task is smaller by 24, for it has no account of what it did.",
     ),
     ("channel_8_to_1_kanal", &["tokio", "smol"], ONE_LOCK),
     (
