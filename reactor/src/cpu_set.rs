@@ -293,6 +293,7 @@ mod tests {
             Err(einval())
         }));
         assert_eq!(calls, 7, "1,024 bits, and six times twice as many");
+        assert!(mask.read_by(|_| Ok(())), "it is as new");
         let refused = io::Error::from_raw_os_error(libc::ESRCH);
         let mut refused = Some(refused);
         assert!(!mask.read_by(|_| Err(refused.take().expect("it is asked once"))));

@@ -376,6 +376,11 @@ mod tests {
         let most = (1 << 31) - 1;
         assert_eq!(parent_of(far + most, far), Some(Id::new(far)));
         assert_eq!(parent_of(far + most + 1, far), None);
+        assert_eq!(
+            parent_of(far, far + most + 1),
+            Some(Id::new(far + most + 1))
+        );
+        assert_eq!(parent_of(far, far + most + 2), None);
         assert_eq!(parent_of(1, u64::MAX), Some(Id::new(u64::MAX)), "it wraps");
     }
 
@@ -405,6 +410,52 @@ mod tests {
             let read = account.read(0);
             assert_eq!((read.polls, read.moves), (n.into(), n));
             assert_eq!(read.wakes, u64::from(n) * u64::from(n + 1) / 2);
+        }
+    }
+
+    /// Fails if a half is missed that ends with one wake more, as most do.
+    #[test]
+    fn wakes_that_come_one_by_one_are_counted() {
+        let account = Account::new(Lane::NONE, Id::new(9), None);
+        for wakes in 1..=1000 {
+            account.settles(1);
+            assert_eq!(account.read(1).wakes, wakes);
+        }
+    }
+
+    /// Fails if the bit of the P stays in the task's word, or counts as another P.
+    #[test]
+    fn a_poll_that_is_looked_at_is_no_move() {
+        let word = LaneWord::new(Lane::of(2));
+        let account = Account::new(word.get(), Id::new(9), None);
+        for polls in 1..=3 {
+            assert!(!account.begins_poll(word.get()), "it is looked at");
+            let _ = account.moves_to(word.get());
+            let read = account.read(1);
+            assert_eq!((read.polls, read.moves), (polls, 0));
+        }
+        word.look_at_next(false);
+        assert!(account.begins_poll(word.get()));
+    }
+
+    /// Fails if the mark of a trace takes away what is noted beside it.
+    #[test]
+    fn a_trace_leaves_the_last_p_and_the_timed_wake() {
+        let account = Account::new(Lane::of(0), Id::new(9), None);
+        account.polled(700);
+        account.woken(17);
+        account.trace();
+        let moved = account.moves_to(Lane::of(1));
+        assert!(moved.is_traced && moved.woken_at == Some(17));
+        assert_eq!(account.read(1).moves, 1);
+    }
+
+    #[test]
+    fn each_registration_counts() {
+        let account = Account::new(Lane::NONE, Id::new(9), None);
+        for registrations in 0..3 {
+            assert_eq!(account.registrations(), registrations);
+            account.registers();
         }
     }
 

@@ -71,4 +71,15 @@ mod tests {
         }
         assert_eq!(Lane::of(8_191), Lane::of(0));
     }
+
+    #[test]
+    fn the_first_poll_of_a_p_is_looked_at() {
+        let word = LaneWord::new(Lane::of(3));
+        for is_looked_at in [true, false, true, false] {
+            word.look_at_next(is_looked_at);
+            assert_eq!(word.get().is_looked_at(), is_looked_at);
+            assert_eq!(word.get().plain(), Lane::of(3));
+        }
+        assert!(LaneWord::new(Lane::of(3)).get().is_looked_at());
+    }
 }

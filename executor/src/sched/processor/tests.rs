@@ -139,6 +139,25 @@ fn what_is_plain_is_in_one_of_three_places() {
     end(runtime, [worker, other]);
 }
 
+/// Fails if a parent goes before the child that it has forked.
+#[test]
+fn a_child_comes_before_its_parent() {
+    let (runtime, worker, other) = both();
+    let p = &worker.p;
+    let [child, parent] = [(); 2].map(|()| task(&worker));
+    let ids = [&child, &parent].map(|task| task.header().id());
+    p.forks.put_child(child, &p.peer.queues);
+    worker.push_parent(parent);
+    let popped = [(); 2].map(|()| {
+        let task = p.forks.pop().expect("there are two");
+        let id = task.header().id();
+        Shared::cancel(task);
+        id
+    });
+    assert_eq!(popped, ids);
+    end(runtime, [worker, other]);
+}
+
 /// Its P has forked before: a child is one that is there still.
 #[test]
 fn one_that_yields_without_a_child_is_no_parent() {
