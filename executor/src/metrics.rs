@@ -113,8 +113,8 @@ pub struct Metrics {
     /// ```
     pub facilities_refused: usize,
     /// How long polls took: of a sample of them, about one in 128, or of all while the recorder's
-    /// level is [`Full`](crate::trace::Level::Full). At level [`Off`](crate::trace::Level::Off)
-    /// none is measured, here and below.
+    /// level is [`Full`](crate::trace::Level::Full). At level [`Off`](crate::trace::Level::Off),
+    /// and without a recorder, none is measured, here and below.
     pub poll_time: Durations,
     /// How long it took from a wake to the poll that followed: of the wakes after polls that were
     /// measured.

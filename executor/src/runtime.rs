@@ -18,7 +18,7 @@
 //!
 //! The drop waits for all of this, at most [`Builder::shutdown_grace`] long. After that, calls that
 //! have not begun are dropped, and what still runs is reported: its thread drops it when it
-//! returns.
+//! returns. The dropping of futures is not cut short: a million of them takes up to a second.
 //!
 //! On a thread of the runtime itself (inside a task, a `block_on` or a hook) the drop does not
 //! wait, since the end would wait for that thread. On a thread of another runtime it waits, as in a

@@ -24,6 +24,9 @@ use crate::sync::UnsafeCell;
 /// As many bits of a time as there is room for: all 32, or 31 where an address has 32.
 const MS: u32 = (usize::MAX >> 1) as u32;
 
+/// A task may become idle when the time of a look is read already, so much later at most.
+const LATER_MS: u32 = 60_000;
+
 /// See the module's head.
 #[derive(Debug)]
 pub(super) struct Link {
@@ -66,7 +69,8 @@ impl Link {
     /// was in the global queue since.
     pub(super) fn idle_for(&self, now_ms: u32) -> Option<u32> {
         let word = self.word.load(Relaxed).addr();
-        (word & 1 == 1).then(|| now_ms.wrapping_sub((word >> 1) as u32) & MS)
+        let since = now_ms.wrapping_sub((word >> 1) as u32) & MS;
+        (word & 1 == 1).then_some(if since > MS - LATER_MS { 0 } else { since })
     }
 }
 
@@ -86,6 +90,16 @@ mod tests {
         assert_eq!((link.get(), link.idle_for(7)), (Some(next), None));
         link.set(None);
         assert_eq!((link.get(), link.idle_for(7)), (None, None));
+    }
+
+    /// Fails if a task that became idle during a look is told to have been idle for 49 days.
+    #[test]
+    fn a_time_after_that_of_the_look_is_none() {
+        let link = Link::new();
+        for ms in [0, 1, 7_000, u32::MAX] {
+            link.idles(ms.wrapping_add(3));
+            assert_eq!(link.idle_for(ms), Some(0));
+        }
     }
 
     #[test]

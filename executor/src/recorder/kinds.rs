@@ -385,7 +385,8 @@ pub struct Recording {
     /// When the runtime was built, by the clock on the wall.
     pub began: SystemTime,
     /// The tasks that were alive when it was taken. And those with a name that had ended, if one of
-    /// their polls was recorded, at [`Level::Full`]; their names are cut at 240 bytes.
+    /// their polls was recorded, at [`Level::Full`], and is not among the oldest quarter of its
+    /// ring; their names are cut at 240 bytes.
     pub tasks: Map<Id, RecordedTask>,
 }
 
@@ -396,8 +397,8 @@ impl Recording {
     /// Each worker has a track with what its thread did; so have tasks with a mark or a span. At
     /// [`Level::Full`] there are also the polls of all tasks, a track for each task with a name,
     /// and arrows to a poll from where the task was spawned or woken. A task that ended before the
-    /// recording was taken is shown with its name if one of its polls was recorded, and without its
-    /// place if it has no name.
+    /// recording was taken is shown with its name if one of its polls was recorded, and is not among
+    /// the oldest quarter of its ring; and without its place if it has no name.
     ///
     /// It writes many small pieces: a file should be in a [`BufWriter`](std::io::BufWriter).
     ///

@@ -77,7 +77,7 @@ impl Recorder {
     /// A recorder with so many bytes for each ring.
     pub(crate) fn new(memory: usize, level: Level, clock: &Clock) -> Self {
         static SERIALS: StdAtomicU64 = StdAtomicU64::new(0);
-        let records = memory / RECORD;
+        let records = memory.div_ceil(RECORD);
         let recorder = Self {
             serial: SERIALS.fetch_add(1, Relaxed),
             level: AtomicU8::new(Level::Off as u8),
@@ -311,6 +311,15 @@ mod tests {
         let none = Recorder::new(0, Level::Full, &Clock::stopped());
         none.set_viewer(true);
         assert_eq!(none.level(), Level::Off);
+    }
+
+    // Fails if the bytes of a ring are rounded down, to none at worst.
+    #[test]
+    fn bytes_are_rounded_up() {
+        for (bytes, records) in [(0, 0), (1, 1), (16, 1), (17, 2), (33, 4), (1025, 128)] {
+            let recorder = Recorder::new(bytes, Level::Full, &Clock::stopped());
+            assert_eq!(recorder.ring(true).capacity(), records, "{bytes}");
+        }
     }
 
     // Fails if an event is told twice or not at all, or if nobody hears of those left out.

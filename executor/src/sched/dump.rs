@@ -13,7 +13,8 @@ pub enum TaskState {
     Idle,
     /// It is in a queue, or on its way there.
     Queued,
-    /// A thread polls it.
+    /// A thread polls it. If that poll waits in a `block_on`, and its thread polls another task
+    /// meanwhile, it is [`Queued`](Self::Queued).
     Running,
 }
 
@@ -56,7 +57,7 @@ pub struct TaskDump {
     pub state: TaskState,
     /// For how long it has lived, to about 10 ms. Without the monitor
     /// ([`Builder::sysmon`](crate::runtime::Builder::sysmon)) the poll that spawned it may count,
-    /// too. After 49 days it counts from zero again.
+    /// too, and others before it on the same worker. After 49 days it counts from zero again.
     pub age: Duration,
     /// The task that spawned it. `None` if that was no task of this runtime: a root, a thread
     /// without a worker, or a branch of a [`join()`](crate::join) that another worker took; or if

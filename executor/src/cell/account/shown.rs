@@ -6,7 +6,8 @@ use std::time::Duration;
 ///
 /// At the recorder's level [`Full`](crate::trace::Level::Full) each poll is measured, otherwise
 /// about one in 128, and `measured_polls` says how many that were. At level
-/// [`Off`](crate::trace::Level::Off) none is.
+/// [`Off`](crate::trace::Level::Off), and without a
+/// [recorder](crate::runtime::Builder::recorder), none is.
 ///
 /// ```
 /// use ws::task::yield_now;
@@ -24,16 +25,18 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TaskAccount {
-    /// Polls, the one that runs included.
+    /// Polls, the one that runs included. The drop of a future that was aborted counts as one.
     pub polls: u64,
-    /// Wakes. A wake of a task that is queued already counts, too.
+    /// Wakes. A wake of a task that is queued already counts, too, and so does an abort. Of more
+    /// than 134 million wakes before one poll not all are counted.
     pub wakes: u64,
     /// How often a poll was on another P than the poll before it, or than the spawn. Of more than
     /// 8,191 Ps some count as one.
     pub moves: u32,
     /// Since when it is idle: how long ago its last poll ended, to about 10 ms. Without the monitor
-    /// ([`Builder::sysmon`](crate::runtime::Builder::sysmon)) the time of that poll may be
-    /// included. `None` if it is not idle.
+    /// ([`Builder::sysmon`](crate::runtime::Builder::sysmon)) the time of that poll, and of others
+    /// that its worker has polled just before, may be included. After 49 days it counts from zero
+    /// again. `None` if it is not idle.
     pub idle_for: Option<Duration>,
     /// How many of the polls were measured.
     pub measured_polls: u32,
@@ -41,12 +44,14 @@ pub struct TaskAccount {
     pub measured_busy: Duration,
     /// The longest poll: of those that were measured, and of those that the monitor sees. It sees
     /// one that lasts longer than the time from one of its looks to the next, 1 to 10 ms, and
-    /// mostly sees it shorter than it is by up to that time. An announced block
+    /// mostly sees it shorter than it is by up to that time. On a busy machine it may see one
+    /// longer: by the time for which the thread waits for a core when the poll is about to begin,
+    /// or has just ended. An announced block
     /// ([`block_in_place`](crate::block_in_place())) is no part of a poll that was measured. If the
     /// monitor looks meanwhile, it sees two polls, before the block and after it.
     pub longest_poll: Duration,
     /// The longest time from a wake to the poll that followed, of those that were timed: the next
-    /// wake after a measured poll is.
+    /// wake after a measured poll is, if that poll left the task idle.
     pub longest_wait: Duration,
 }
 
