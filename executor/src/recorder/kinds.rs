@@ -397,8 +397,8 @@ impl Recording {
     /// Each worker has a track with what its thread did; so have tasks with a mark or a span. At
     /// [`Level::Full`] there are also the polls of all tasks, a track for each task with a name,
     /// and arrows to a poll from where the task was spawned or woken. A task that ended before the
-    /// recording was taken is shown with its name if one of its polls was recorded, and is not among
-    /// the oldest quarter of its ring; and without its place if it has no name.
+    /// recording was taken is shown with its name if one of its polls was recorded, and is not
+    /// among the oldest quarter of its ring; and without its place if it has no name.
     ///
     /// It writes many small pieces: a file should be in a [`BufWriter`](std::io::BufWriter).
     ///
