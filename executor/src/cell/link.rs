@@ -24,7 +24,8 @@ use crate::sync::UnsafeCell;
 /// As many bits of a time as there is room for: all 32, or 31 where an address has 32.
 const MS: u32 = (usize::MAX >> 1) as u32;
 
-/// A task may become idle when the time of a look is read already, so much later at most.
+/// A look reads the time first. A task that becomes idle during the look has a later time, by so
+/// much at most.
 const LATER_MS: u32 = 60_000;
 
 /// See the module's head.

@@ -67,9 +67,9 @@ use crate::{
 /// Awaited, it starts the child as if by a call, and gives a handle to await at the join point. If
 /// another worker is idle, it takes the rest of the current task meanwhile. Else that goes on here
 /// when the child has ended or has to wait. So where [`spawn`](crate::spawn) puts the new task
-/// behind, this puts the current one behind: with one worker the order is that of plain calls, if
-/// no child holds its thread for so long that [another thread](crate::runtime::Builder::workers)
-/// takes over.
+/// behind, this puts the current one behind: with one worker the order is that of plain calls. A
+/// child that holds its thread for long is an exception:
+/// [another thread](crate::runtime::Builder::workers) goes on with the rest meanwhile.
 ///
 /// Inside [`spawn_local`](crate::spawn_local) and at the root of a `block_on` it is the same as
 /// [`spawn`](crate::spawn), since the current future must stay where it is. The same holds in a
