@@ -91,9 +91,8 @@ impl TaskDump {
         };
         // Both wrap with the clock, after 49 days.
         let age = now_ms.wrapping_sub(header.born_ms());
-        let idle_for = (state == TaskState::Idle)
-            .then(|| header.idle_for(now_ms))
-            .flatten();
+        // One that was queued since its state was read has been idle until now.
+        let idle_for = (state == TaskState::Idle).then(|| header.idle_for(now_ms).unwrap_or(0));
         let duration = |ms| Duration::from_millis(u64::from(ms));
         let mut account = header.account().read(snapshot.wakes());
         account.idle_for = idle_for.map(duration);
