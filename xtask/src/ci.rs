@@ -53,7 +53,7 @@ const SECTIONS: &[Section] = &[
     section("licences", 1, steps::licences),
     section("packages", 3, steps::packages),
     section("models", 7, steps::models),
-    section("mutants", 7, steps::mutants),
+    section("mutants", 5, steps::mutants),
     section("serve-curl", 2, steps::serve_curl),
     section("abort", 1, steps::abort),
     section("soak", 3, steps::soak),
@@ -62,7 +62,7 @@ const SECTIONS: &[Section] = &[
     section("browser", 4, steps::browser),
     section("ecosystem", 14, ecosystem::check),
     section("tokio-tests", 13, steps::tokio_tests),
-    section("tests-release", 8, steps::tests_release),
+    section("tests-release", 9, steps::tests_release),
     section("tests", 9, steps::tests),
 ];
 

@@ -110,7 +110,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "mutants",
-        about: "the mutants of the models, of which CI tries a sixth",
+        about: "the mutants of the models, of which CI tries a twelfth",
         run: |shop| mutants::check(&shop.root, Which::All).map(|()| "all killed".into()),
     },
     Step {

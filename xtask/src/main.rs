@@ -8,7 +8,7 @@
 //! - `cargo xtask api` compares the public API with the text in `docs/api`; `api write` renews it.
 //! - `cargo xtask targets [TRIPLE…]` checks what compiles for other systems and processors, and
 //!   `cargo xtask emulated [ARCHITECTURE…]` runs the tests on two of them, under qemu.
-//! - `cargo xtask mutants [NAME|--sixth]` sees to it that they bite: each patch in the `mutants/`
+//! - `cargo xtask mutants [NAME|--twelfth]` sees to it that they bite: each patch in the `mutants/`
 //!   of a package breaks one protocol, and names the model that has to fail.
 //! - `cargo xtask counts` counts the instructions of the hot paths under valgrind, and fails if one
 //!   takes more than its baseline; `counts bless` writes that, `counts sysmon` shows that the
@@ -80,7 +80,7 @@ use mutants::Which;
 
 const USAGE: &str = "usage: cargo xtask quick | ci [--list|SECTION…] | ablate [NAME|simulated] | abort \
     | api [write] | targets [TRIPLE…] | emulated [ARCHITECTURE…] \
-    | models [FILTER] | mutants [NAME|--sixth] | counts [bless|sysmon|ordered] | calls [bless] \
+    | models [FILTER] | mutants [NAME|--twelfth] | counts [bless|sysmon|ordered] | calls [bless] \
     | scaling [TABLE] | recorder-cost [ROUNDS] [small] [write] \
     | simulators [SERIES [LIMIT]] [bugs|costs|leaks] [write] | layers | lines | moved-lines \
     | orderings | pictures \
@@ -104,7 +104,7 @@ fn main() -> ExitCode {
         ["models"] => models("models::"),
         ["models", filter] => models(filter),
         ["mutants"] => mutants::check(&root(), Which::All),
-        ["mutants", "--sixth"] => mutants::check(&root(), Which::Sixth),
+        ["mutants", "--twelfth"] => mutants::check(&root(), Which::Twelfth),
         ["mutants", name] => mutants::check(&root(), Which::Named(name)),
         ["counts"] => counts::check(&root()),
         ["counts", "bless"] => counts::bless(&root()),

@@ -5,8 +5,9 @@
 //! and the model is run there. A mutant is *killed* if the model fails. What does not apply, does
 //! not build, names no model, or does not end is an error, and so is a mutant that *survives*.
 //!
-//! CI has the time for every sixth one. Which ones these are follows from the commit, so that a
-//! few commits try all of them, and the same commit gives the same answer again.
+//! CI has the time for every twelfth one. Which ones these are follows from the commit, so that a
+//! dozen commits try all of them, and the same commit gives the same answer again. Of all of them
+//! it asks whether they apply: that takes a second, and a patch that nobody tries grows stale.
 //!
 //! Rejected: two at a time. On two cores it is no faster, since the compiler uses both.
 
@@ -72,8 +73,8 @@ pub(crate) enum Which<'a> {
     All,
     /// Those whose names contain this.
     Named(&'a str),
-    /// The sixth part that CI tries at this commit.
-    Sixth,
+    /// The twelfth part that CI tries at this commit.
+    Twelfth,
 }
 
 /// Tries mutants.
@@ -81,10 +82,12 @@ pub(crate) fn check(root: &Path, which: Which<'_>) -> Result<(), Failure> {
     let mutants = match which {
         Which::All => find(root, None)?,
         Which::Named(name) => find(root, Some(name))?,
-        Which::Sixth => {
+        Which::Twelfth => {
+            let all = find(root, None)?;
+            each_applies(root, all.iter().map(|mutant| mutant.patch.as_path()))?;
             let mut git = Command::new("git");
             let commit = process::output(git.current_dir(root).args(["rev-parse", "HEAD"]))?;
-            sixth(find(root, None)?, &commit)?
+            twelfth(all, &commit)?
         }
     };
     let place = root.join("target/mutants");
@@ -130,17 +133,43 @@ pub(crate) fn check(root: &Path, which: Which<'_>) -> Result<(), Failure> {
     }
 }
 
-/// Every sixth of them, beginning with the one that follows from the commit.
-fn sixth<T>(all: Vec<T>, commit: &str) -> Result<Vec<T>, Failure> {
+/// Every twelfth of them, beginning with the one that follows from the commit.
+fn twelfth<T>(all: Vec<T>, commit: &str) -> Result<Vec<T>, Failure> {
     let first = commit
         .get(..8)
         .and_then(|digits| u32::from_str_radix(digits, 16).ok())
         .ok_or_else(|| format!("git names no commit: {commit}"))?;
     Ok(all
         .into_iter()
-        .skip(first as usize % 6)
-        .step_by(6)
+        .skip(first as usize % 12)
+        .step_by(12)
         .collect())
+}
+
+/// Fails with the names of the patches that do not apply to the tree. It changes nothing there.
+fn each_applies<'a>(tree: &Path, patches: impl Iterator<Item = &'a Path>) -> Result<(), Failure> {
+    let mut stale = Vec::new();
+    for patch in patches {
+        let mut apply = patch_command(tree, patch);
+        if process::output(apply.args(["--dry-run", "--force"])).is_err() {
+            stale.push(patch.display().to_string());
+        }
+    }
+    match stale.as_slice() {
+        [] => Ok(()),
+        stale => Err(format!("these do not apply any more: {}", stale.join(", "))),
+    }
+}
+
+/// The program `patch`. It applies a patch only if the lines around each change are as it says.
+fn patch_command(tree: &Path, patch: &Path) -> Command {
+    let mut command = Command::new("patch");
+    command
+        .current_dir(tree)
+        .args(["-p1", "--batch", "--fuzz=0", "--no-backup-if-mismatch"])
+        .arg("--input")
+        .arg(patch);
+    command
 }
 
 fn find(root: &Path, name: Option<&str>) -> Result<Vec<Mutant>, Failure> {
@@ -209,12 +238,7 @@ impl Workshop {
 
     fn try_one(&self, mutant: &Mutant) -> Result<Verdict, Failure> {
         mirror(&self.root, &self.copy)?;
-        let mut apply = Command::new("patch");
-        apply
-            .current_dir(&self.copy)
-            .args(["-p1", "--batch", "--fuzz=0", "--no-backup-if-mismatch"])
-            .arg("--input")
-            .arg(&mutant.patch);
+        let apply = patch_command(&self.copy, &mutant.patch);
         if !self
             .run(apply, mutant, "patch")?
             .is_some_and(|it| it.success())
@@ -282,16 +306,44 @@ mod tests {
     use super::*;
 
     #[test]
-    fn six_commits_try_all_mutants() {
+    fn twelve_commits_try_all_mutants() {
         let mut tried = Vec::new();
-        for first in 6..12 {
+        for first in 12..24 {
             let commit = format!("{first:08x}ab\n");
-            let part = sixth((0..8).collect(), &commit).unwrap();
-            assert_eq!(part, sixth((0..8).collect(), &commit).unwrap());
+            let part = twelfth((0..14).collect(), &commit).unwrap();
+            assert_eq!(part, twelfth((0..14).collect(), &commit).unwrap());
             tried.extend(part);
         }
         tried.sort_unstable();
-        assert_eq!(tried, [0, 1, 2, 3, 4, 5, 6, 7]);
-        assert!(sixth(vec![0], "fatal").is_err());
+        assert_eq!(tried, (0..14).collect::<Vec<_>>());
+        assert!(twelfth(vec![0], "fatal").is_err());
+    }
+
+    #[test]
+    fn a_patch_whose_line_has_changed_does_not_apply() {
+        let tree = std::env::temp_dir().join(format!("ws-xtask-stale-{}", std::process::id()));
+        fs::create_dir_all(&tree).unwrap();
+        fs::write(tree.join("file"), "kept\nfirst\n").unwrap();
+        let patch = |name: &str, before: &str| {
+            let path = tree.join(name);
+            let head = "# model: any\n--- a/file\n+++ b/file\n@@ -1,2 +1,2 @@\n kept\n";
+            fs::write(&path, format!("{head}-{before}\n+second\n")).unwrap();
+            path
+        };
+        let (fresh, stale) = (
+            patch("fresh.patch", "first"),
+            patch("stale.patch", "zeroth"),
+        );
+        each_applies(&tree, [fresh.as_path()].into_iter()).unwrap();
+        let failure = each_applies(&tree, [fresh.as_path(), &stale].into_iter()).unwrap_err();
+        assert!(
+            failure.contains("stale.patch") && !failure.contains("fresh"),
+            "{failure}"
+        );
+        assert_eq!(
+            fs::read_to_string(tree.join("file")).unwrap(),
+            "kept\nfirst\n"
+        );
+        fs::remove_dir_all(&tree).unwrap();
     }
 }
