@@ -58,7 +58,9 @@ macro_rules! select {
 ///
 /// It is `join!` of [`futures`](futures::join!), and takes part in the task's
 /// [budget](crate::task::coop): it takes a unit, and yields first if none is left. Its futures
-/// share the budget of a poll, so one that is always ready leaves the others their turn.
+/// share the budget of a poll, so one that is always ready leaves the others their turn. A poll has
+/// 128 units: where more futures than that are always ready, in all `join!`s around one another,
+/// the last ones may wait for ever.
 ///
 /// The futures run one at a time, on the same thread. For several threads there are
 /// [`spawn`](crate::spawn), and [`join()`](crate::join()) for closures.

@@ -22,6 +22,10 @@
 //! rest, and so on. What one leaves, the next ones have. `ws::select!` needs no shares: it polls in
 //! a random order.
 //!
+//! A share may be one unit: that of the first future in seven `join!`s around one another. So no
+//! operation may need two at a time, or it would be refused in each poll. If an operation holds a
+//! unit and polls another one, it polls that one [`unbudgeted`].
+//!
 //! # Where there is none
 //!
 //! Outside a task (in a foreign executor) there is no budget and nothing is limited. The same holds

@@ -48,6 +48,7 @@ use std::{
 };
 
 use ws_executor::{
+    budget::unbudgeted,
     runtime::Handle,
     task::{JoinError, JoinHandle, coop::poll_proceed},
 };
@@ -135,12 +136,13 @@ impl BlockingIo {
     }
 
     /// Waits for the operation that is under way, and says what it said. If it was lost, so is what
-    /// was in the buffer.
+    /// was in the buffer. The caller takes the unit of the budget: one that holds a unit while the
+    /// handle takes another is refused for ever where its share of a poll is one unit.
     fn poll_done(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Done>>> {
         let State::Busy(handle) = &mut self.state else {
             return Poll::Ready(Ok(None));
         };
-        let ended = ready!(Pin::new(handle).poll(cx));
+        let ended = ready!(unbudgeted(|| Pin::new(handle).poll(cx)));
         self.state = State::Idle(Buf::default());
         self.seeking = None;
         let (done, buf) = ended.map_err(lost)?;
@@ -218,14 +220,12 @@ impl BlockingIo {
         max: usize,
         write: impl FnOnce(&mut Buf, Vec<u8>) -> io::Result<()> + Send + 'static,
     ) -> Poll<io::Result<usize>> {
-        let unit = ready!(poll_proceed(cx));
         ready!(self.poll_flush(cx))?;
         let runtime = self.open_runtime()?;
         let buf = self.buf();
         let unread = buf.take();
         let len = buf.copy_from(slices, max);
         self.start_on(&runtime, move |buf| Done::Write(write(buf, unread)));
-        unit.made_progress();
         Poll::Ready(Ok(len))
     }
 
@@ -289,7 +289,10 @@ impl BlockingIo {
 
     /// Waits for the operation that is under way. The position after the last seek.
     pub(crate) fn poll_complete(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
-        Poll::Ready(match ready!(self.poll_settled(cx))? {
+        let unit = ready!(poll_proceed(cx));
+        let settled = ready!(self.poll_settled(cx));
+        unit.made_progress();
+        Poll::Ready(match settled? {
             Some(Done::Seek(result)) => result,
             _ => Ok(self.position),
         })
@@ -302,10 +305,14 @@ impl BlockingIo {
         to: SeekFrom,
         seek: impl Fn(usize) -> io::Result<u64> + Clone + Send + 'static,
     ) -> Poll<io::Result<u64>> {
+        let unit = ready!(poll_proceed(cx));
         loop {
             let is_same = self.seeking == Some(to);
             match ready!(self.poll_settled(cx))? {
-                Some(Done::Seek(result)) if is_same => return Poll::Ready(result),
+                Some(Done::Seek(result)) if is_same => {
+                    unit.made_progress();
+                    return Poll::Ready(result);
+                }
                 _ => self.start_seek(to, seek.clone())?,
             }
         }

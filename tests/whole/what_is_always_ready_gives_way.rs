@@ -13,6 +13,7 @@
 //! timeout elapses though its future was refused.
 
 mod many_operations;
+mod the_least_share;
 #[cfg(unix)]
 mod unix;
 

@@ -45,6 +45,7 @@ use super::{
     queue::{Spawner, TaskQueue},
 };
 use crate::{
+    budget,
     cell::{depth, drop_waker_quietly, wake_quietly},
     context, coop,
     policy::constants::LOCAL_SET_TICK,
@@ -235,12 +236,12 @@ impl LocalSet {
         let mut future = pin!(future);
         let poller = Poller::new(self);
         poll_fn(|cx| {
-            let unit = ready!(coop::poll_proceed(cx));
+            drop(ready!(coop::poll_proceed(cx)));
             poller.note(cx.waker());
             polling(self.queue().spawner(), || {
-                if let Poll::Ready(output) = future.as_mut().poll(cx) {
-                    unit.made_progress();
-                    return Poll::Ready(output);
+                let polled = budget::charged(|| future.as_mut().poll(cx));
+                if polled.is_ready() {
+                    return polled;
                 }
                 self.tick(cx.waker());
                 Poll::Pending

@@ -14,7 +14,10 @@ use std::{
 };
 
 use futures::stream::{FusedStream, Stream};
-use ws_executor::{task::JoinHandle, task::coop::poll_proceed};
+use ws_executor::{
+    budget::unbudgeted,
+    task::{JoinHandle, coop::poll_proceed},
+};
 
 use crate::{
     async_fd::poll_at_once,
@@ -217,7 +220,8 @@ impl Stream for ReadDir {
                         chunk
                     }));
                 }
-                State::Read(handle) => match ready!(Pin::new(handle).poll(cx)) {
+                // It holds its unit already: see `BlockingIo::poll_done`.
+                State::Read(handle) => match ready!(unbudgeted(|| Pin::new(handle).poll(cx))) {
                     Ok(chunk) => self.state = State::Here(chunk),
                     Err(error) => {
                         self.state = State::Lost;
