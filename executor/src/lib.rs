@@ -6,9 +6,10 @@
 //! [`spawn`] puts a future into a cell (`cell/raw.rs`), enters it into the live table of this
 //! thread's P (`cell/live.rs`), and puts it into `runnext` (`queue/src/runnext.rs`). What was there
 //! goes to the back of the local queue (`queue/src/local.rs`). The worker comes by
-//! (`sched/worker.rs`), or a thief does, and polls it. If it is not ready it is idle, and in no
-//! queue, until a waker counts a wake in its state word (`cell/state.rs`) and queues it again, on
-//! the waker's own P. When it is ready, its output stays in the cell for the [`task::JoinHandle`].
+//! (`sched/worker.rs`), or a thief does, and polls it (`sched/poll.rs`). If it is not ready it is
+//! idle, and in no queue, until a waker counts a wake in its state word (`cell/state.rs`) and
+//! queues it again, on the waker's own P. When it is ready, its output stays in the cell for the
+//! [`task::JoinHandle`].
 //!
 //! Which threads sleep, search and are woken: `permit/idle.rs`. How it all ends:
 //! `sched/shutdown.rs`.

@@ -28,8 +28,8 @@
 //!
 //! # Which side releases the table's reference
 //!
-//! While a slot is claimed the cell must not be freed, and the remover must not wait. So *the
-//! table's reference belongs to the one that finds the other one gone*:
+//! While a slot is claimed the cell must not be freed, and the remover must not wait. So of a
+//! remover and a reader that meet, *the later one releases the table's reference*:
 //!
 //! - The remover's swap shows no claim: no reader is looking, and none can begin. The remover
 //!   releases it.
@@ -43,8 +43,8 @@
 //! # Counting
 //!
 //! The owner's word counts what it entered less what it removed, and it alone writes it. The word
-//! of the returned stack counts in its upper half what others removed, in the same exchange. Both
-//! wrap at 2^32, more than a table has slots, so their difference is right.
+//! of the returned stack counts in its upper half what others removed, in the same
+//! compare-and-swap. Both wrap at 2^32, more than a table has slots, so their difference is right.
 //!
 //! # What was rejected
 //!

@@ -19,9 +19,9 @@
 //!    in its slot. Then, when all of these are read: how often it was polled, and its state word.
 //! 2. Of every task once more, in the opposite order: the word, the polls, the registrations. If
 //!    anything has changed, the task is not lost.
-//! 3. Of those that are idle and have not changed, take away each that has a waker outside: whose
-//!    wakers are more than the slots, of tasks that are still in, in which it is. Repeat until
-//!    there is none. The rest are lost.
+//! 3. Of those that are idle and have not changed, remove each that has a waker outside: count its
+//!    wakers, and the joiner slots of the remaining tasks that hold one of them. If there are more
+//!    wakers than slots, remove the task. Repeat until none is removed. The rest are lost.
 //!
 //! # Why there is no false report
 //!

@@ -12,9 +12,9 @@
 //! usual way.
 //!
 //! A task is given a [`Full`] when it is made with a name or a priority, or when its priority is
-//! changed for the first time. That is one exchange; only one of several wins. From then on the
-//! word stays as it is until the task's memory goes, so that a reference into it is good as long as
-//! one to the task. The two cells of a `spawn_pinned` share one (`pinned.rs`).
+//! changed for the first time. That is one compare-and-swap; only one of several wins. From then on
+//! the word stays as it is until the task's memory goes, so that a reference into it is good as
+//! long as one to the task. The two cells of a `spawn_pinned` share one (`pinned.rs`).
 //!
 //! *Invariant*: each question is answered from one reading of the word. The word changes its
 //! meaning once, at any moment: code that looks at the tag in one reading and takes the address

@@ -1,4 +1,4 @@
-//! The cell of a task: header, waker slot and future in one allocation.
+//! The cell of a task: header, joiner slot and future in one allocation.
 //!
 //! This is an unsafe island. It offers four safe types, each of them a right to do something:
 //!
@@ -17,8 +17,8 @@
 //! - *The future* is touched through a [`Task`] only, so by one thread at a time (S1). A `!Send`
 //!   future is safe because its scheduler handle's `schedule` brings it to its own thread and no
 //!   other (I7); that is the contract of [`Task::new_pinned`].
-//! - *The output* belongs to the [`JoinCell`] once `DONE` is seen, or to the runner if there was
-//!   none at that moment.
+//! - *The output* belongs to the [`JoinCell`] once `DONE` is seen. If there was no handle when
+//!   `DONE` was set, it belongs to the runner.
 //! - *The scheduler handle* outlives every live task, and is touched only while the task is live:
 //!   by the runner, which ends its life, and by a waker whose own step has made it queued.
 //!

@@ -2,7 +2,7 @@
 //!
 //! A scheduler handle has a live table, and three functions of the scheduler. One takes a task
 //! which has just become queued, one takes it out of the table, and one reports that it has
-//! panicked. So `task/` knows nothing of queues and workers, and a model of the task can bring a
+//! panicked. So `cell/` knows nothing of queues and workers, and a model of the task can bring a
 //! scheduler of its own.
 //!
 //! There is one scheduler handle for each P, and one for what foreign threads spawn.

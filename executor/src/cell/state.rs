@@ -15,7 +15,7 @@
 //! | `DONE` | the runner, once | the output (or the failure) is in the cell; no poll follows |
 //! | `CANCEL` | `abort`, shutdown | the worker that gets to run the task drops the future instead |
 //! | `JOIN` | spawn; cleared by the handle's drop | a handle will take the output, or drop it |
-//! | `WAKER` | the handle | the waker slot is full and belongs to the runner, which wakes it when done |
+//! | `WAKER` | the handle | the joiner slot is full and belongs to the runner, which wakes it when done |
 //! | aborts | abort handles | how many of them there are, up to 14; 15: there were more once |
 //! | references | | live table, handle, abort handles, wakers. The last one frees the cell |
 //! | wakes | wakers | how many wakes came since the runner last settled them |
@@ -43,8 +43,8 @@
 //! The count cannot overflow. A waker that finds it beyond [`WAKES_MAX`] leaves it as it is, by a
 //! read-modify-write that publishes what the waker wrote. A runner that began its poll with such a
 //! count can not tell whether there were wakes meanwhile: it queues the task once more, with a
-//! count of one. (Rejected: to add and to take back. The runner may settle in between what is about
-//! to be taken back, and the count goes below zero.)
+//! count of one. (Rejected: to add and to take back. The runner may subtract a wake that the waker
+//! is about to take back, and the count goes below zero.)
 //!
 //! # Which thread may touch what
 //!
@@ -52,8 +52,8 @@
 //! | --- | --- | --- |
 //! | the future | the thread that took the task from a queue | gone |
 //! | the output | | the handle while `JOIN`; else the runner, which drops it |
-//! | the waker slot, `WAKER` clear | the handle | the handle |
-//! | the waker slot, `WAKER` set | no thread | the runner, which takes the waker out |
+//! | the joiner slot, `WAKER` clear | the handle | the handle |
+//! | the joiner slot, `WAKER` set | no thread | the runner, which takes the waker out |
 //!
 //! (If the handle put a task's waker there, it keeps that task's address. So a second poll with the
 //! same waker need not look into a slot that the runner may be emptying.)
@@ -83,7 +83,8 @@ const DONE: u64 = 1;
 const CANCEL: u64 = 1 << 1;
 /// A handle exists. Cleared by its drop; decides which side drops the output.
 const JOIN: u64 = 1 << 2;
-/// The waker slot is full. Set and cleared by the handle while not `DONE`; then it is the runner's.
+/// The joiner slot is full. Set and cleared by the handle while not `DONE`; then it is the
+/// runner's.
 const WAKER: u64 = 1 << 3;
 
 /// One abort handle. 15 of them mean that their number is not known any more.
@@ -195,7 +196,7 @@ pub(crate) enum Settle {
 pub(crate) enum Register {
     /// The waker is in place, and will be woken.
     Registered,
-    /// The task is done: the output is the handle's, and so is the waker slot.
+    /// The task is done: the output is the handle's, and so is the joiner slot.
     Done,
 }
 
@@ -205,7 +206,7 @@ pub(crate) enum Register {
 pub(crate) enum Detach {
     /// Nothing is left to the handle, and its reference is given back.
     Nothing,
-    /// The waker slot is the handle's again, and full.
+    /// The joiner slot is the handle's again, and full.
     DropWaker,
     /// The output is the handle's (if it did not take it before).
     DropOutput,
@@ -371,7 +372,7 @@ impl State {
     /// The output is in the cell. Tells which waker to wake, and which side drops the output.
     pub(crate) fn transition_to_done(&self) -> Snapshot {
         // Ordering: Release publishes the output to the handle's Acquire loads; Acquire takes over
-        // the waker slot from the handle's `register`.
+        // the joiner slot from the handle's `register`.
         let before = Snapshot(self.0.fetch_or(DONE, AcqRel));
         debug_assert!(!before.is_done(), "a task ended twice");
         debug_assert!(!before.is_idle(), "a task ended that nobody ran");

@@ -208,7 +208,7 @@ impl ShutdownEnv for MockRuntime {
 
     fn abort_all(&self) {}
 
-    fn ask(&self, _: &Peer) {}
+    fn ask_to_drain(&self, _: &Peer) {}
 
     fn tell(&self, _: &Peer) {}
 

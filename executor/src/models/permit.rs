@@ -22,6 +22,7 @@
 //! | `two_permits_for_one_that_wants_one` | two permits come to a thread that wants one: one goes back | 3 | 1.2 | `permit_hand_stores` |
 //! | `a_busy_worker_lends_its_permit` | a permit is lent, and comes back with the next work | 2 | 0.8 | `permit_awake_stores` |
 //! | `work_of_a_stuck_poll_comes_before_one_that_wants` | what lay beside a stuck poll is run before a thread goes on that wants a permit, and that one goes on then | 2 | 1.8 | `permit_revoke_serves_who_wants_first` |
+//! | `work_beside_a_permit_that_is_not_wanted_any_more` | the same where that one does not want it any more: a push that finds the permit taken for it is seen | 2 | 0.6 | `permit_in_vain_does_not_look` |
 //! | `work_comes_before_one_that_waits_at_a_fork` | the same where a computation gives way at a fork, for that one and for another that waits there | 2 | 1.9 | `permit_give_way_does_not_look` |
 //! | `a_poller_comes_before_one_that_waits_at_a_fork` | the same for a thread that is to wait in the netpoll; those at forks go on when it parks | 2 | 2.4 | `permit_give_way_forgets_the_netpoll`, `permit_park_forgets_who_wants` |
 //! | `one_that_gave_way_beside_a_spinner_goes_on` | where a spinner sees to the work, the permit goes to a thread that wants one | 3 | 0.2 | `permit_give_way_forgets_who_wants` |
@@ -438,6 +439,32 @@ fn work_of_a_stuck_poll_comes_before_one_that_wants() {
             stuck.leave();
         };
         turn.race(poll, [work.done_by(sleeper), work.then(wanting, || ())]);
+        mock.assert_settled();
+    });
+}
+
+#[test]
+fn work_beside_a_permit_that_is_not_wanted_any_more() {
+    explore(2, |turn| {
+        let (mock, [stuck, wanting, sleeper]) = mock(1);
+        let sleeper = sleeper.arrive().asleep();
+        // Work is the only reason to wake anybody.
+        mock.polled_by(2);
+        let stuck = stuck.arrive();
+        let wanting = wanting.arrive().wanting();
+        let (monitor, pusher) = (mock.clone(), mock.clone());
+        let parties: [Box<dyn FnOnce()>; 2] = [
+            // What it waited for has come by itself.
+            Box::new(move || {
+                wanting.was_answered();
+                wanting.leave();
+            }),
+            Box::new(move || pusher.push_foreign(Job::new(0))),
+        ];
+        turn.race(move || revoke(&monitor, 0), parties);
+        assert_eq!(number(sleeper.next()), 0);
+        sleeper.leave();
+        stuck.leave();
         mock.assert_settled();
     });
 }

@@ -61,7 +61,7 @@ impl Monitor {
         }
         // After the look at the count of forks: a fork that answers from now on moves it.
         if verdict.asks_fork {
-            peer.give_way();
+            peer.ask_at_next_fork();
         }
         if let Some(computes) = verdict.computes {
             shared.set_detached(peer, computes);

@@ -64,7 +64,7 @@ impl Shared {
         if peer.flags.computes.get() != computes {
             peer.flags.computes.set(computes);
             if !computes {
-                self.peers().for_each(PeerEnv::give_way);
+                self.peers().for_each(PeerEnv::ask_at_next_fork);
             }
         }
     }

@@ -39,8 +39,9 @@
 //!   So the last look before a sleep needs no step of its own (*The spinning hand-over* in
 //!   `idle.rs`). The owner of a P enters its first task after it took the P, and the same holds.
 //! - *A P that is given back.* Its tasks went to the global queue by a push, with the fence of a
-//!   push, before its bit was cleared. A walk that comes too late to see the P is like one that
-//!   found its queues empty: the push has seen to a thread.
+//!   push, before its bit was cleared. A walk may come too late to see the P. It misses
+//!   nothing: the tasks are in the global queue, and their push has woken a thread if one was
+//!   needed.
 //! - *A thief in the middle of its walk* still looks at a P that was given back, or that has
 //!   another thread by now. Both are harmless: the stealing ends stay valid, a vacant P has
 //!   nothing, and a P with a thread is a victim like any other.

@@ -31,7 +31,8 @@
 //! 2. whether work is queued, for its pusher found no permit free and woke no thread;
 //! 3. whether a thread waits in the netpoll, if there is anything to wait for.
 //!
-//! If the permit was taken away for the sake of others, the first comes last.
+//! If the permit was taken away for the sake of others, the first comes last. If that thread does
+//! not want a permit any more, the other two are looked at once more.
 //!
 //! # *What is heard*
 //!
@@ -69,8 +70,9 @@
 //!   [`poll_as`](Env::poll_as), after the netpoll was given back: a releaser that goes to the
 //!   netpoll itself must not find the door closed by a thread that goes away.
 //!
-//! A shard tells only a deadline that is earlier than all that it has (`timer/shard.rs`). A later
-//! one is heard with the earlier one, for the thread that fires the earlier one looks at the next.
+//! A shard reports a new deadline only if it is the earliest of that shard (`timer/shard.rs`). A
+//! later one is heard with the earlier one, for the thread that fires the earlier one looks at the
+//! next.
 //!
 //! A permit may be held by a thread that is stuck without a word. Then the monitor fires the timers
 //! and looks at the netpoll (`monitor.rs`). If no thread can be had, the monitor does so too,
@@ -130,7 +132,7 @@ pub(crate) trait PeerEnv {
         false
     }
     /// Makes its next fork come by: its permit is gone, or a thread asks for it.
-    fn give_way(&self) {}
+    fn ask_at_next_fork(&self) {}
     /// Takes what is in its `runnext`, or the child that its poll has forked, for the monitor.
     fn steal_next(&self) -> Option<Self::Task>;
     /// Something of its own was given to all, without its thread's doing.
@@ -359,6 +361,11 @@ pub(crate) trait Env: Sized {
     fn release(&self, permit: Permit, spinning: Option<Spinning>) {
         self.idle().release(permit, spinning);
         self.after_release();
+        self.see_to_the_rest();
+    }
+
+    /// The part of what a release owes that concerns queued work and what is awaited.
+    fn see_to_the_rest(&self) {
         if self.any_work() {
             self.wake_for(1);
         } else {
@@ -378,19 +385,26 @@ pub(crate) trait Env: Sized {
         if self.any_work() || self.nobody_polls() {
             self.wake_for(1);
         }
-        self.after_release();
+        if self.after_release() {
+            self.see_to_the_rest();
+        }
     }
 
-    /// The part of what a release owes that concerns pinned work.
-    fn after_release(&self) {
+    /// The part of what a release owes that concerns pinned work. True if a permit was taken for
+    /// it, and no thread wanted one any more: a push meanwhile found none free and woke no thread,
+    /// so the caller looks once more.
+    fn after_release(&self) -> bool {
+        let mut was_in_vain = false;
         while !self.idle().wanting().is_empty() {
             let Some(permit) = self.idle().acquire() else {
-                return;
+                break;
             };
             if let Err(permit) = self.hand_to_wanting(permit) {
                 self.idle().release(permit, None);
+                was_in_vain = true;
             }
         }
+        was_in_vain
     }
 
     /// Hands a permit to a thread that has pinned work and no permit.
@@ -426,7 +440,7 @@ pub(crate) trait Env: Sized {
         match (permit, spinning) {
             (Some(permit), spinning) => self.release(permit, spinning),
             (None, Some(spinning)) => self.stop_spinning(spinning),
-            // Ordering: SeqCst: for the third race in `phase.rs`; the other two have theirs.
+            // Ordering: SeqCst: for the third race in `phase.rs`; the calls above have a fence.
             (None, None) => fence(SeqCst),
         }
     }
@@ -439,7 +453,7 @@ pub(crate) trait Env: Sized {
         let Some(permit) = peer.state().revoke() else {
             return false;
         };
-        peer.give_way();
+        peer.ask_at_next_fork();
         let mut batch = Batch::new();
         batch.extend(std::iter::from_fn(|| peer.steal_next()));
         batch.extend(std::iter::from_fn(|| peer.steal_parent()));

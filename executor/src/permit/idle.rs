@@ -4,10 +4,10 @@
 //! # The words
 //!
 //! `counts` holds two numbers: `free`, the permits without a holder, and `spinning` (Go's
-//! `nmspinning`), the holders that have no work and look for some. `parked` is a bit set of the Ps
-//! whose thread can be handed a permit. Each P has a [`WorkerStateCell`] of its own. That word says
-//! whether the P has a permit; a waker uses the bit to find the P, and then asks the word. A thief
-//! reads the bit alone: *A parked P is empty*.
+//! `nmspinning`), the holders that have no work and look for some. Its top bit is of *The monitor's
+//! sleep*. `parked` is a bit set of the Ps whose thread can be handed a permit. Each P has a
+//! [`WorkerStateCell`] of its own. That word says whether the P has a permit; a waker uses the bit
+//! to find the P, and then asks the word. A thief reads the bit alone: *A parked P is empty*.
 //!
 //! | worker state | its thread | permit | left by |
 //! | --- | --- | --- | --- |
@@ -20,8 +20,8 @@
 //!
 //! Every change away from `RUNNING` or `PARKED` is one read-modify-write (a swap, or a
 //! compare-and-swap), since two parties may want it. The winner of a change away from `RUNNING`
-//! *has the permit* and must hand it on or release it. That makes the [`Permit`] a token: it exists
-//! as a value only on its way.
+//! *has the permit* and must hand it on or release it. A [`Permit`] is a token. It is a value only
+//! between two holders. A holder's worker state stands for it.
 //!
 //! # *The spinning hand-over*
 //!
@@ -36,48 +36,50 @@
 //!   fence; look at every queue once more. If there is work, undo.
 //!
 //! The two fences are sequentially consistent. So of a submit and a retire that overlap, either the
-//! submit sees the free permit and the gone spinner, or the retire sees the push. If work is pushed
-//! while a thread spins, it is that spinner's business. When that finds work, and was the last
-//! spinner, it wakes another if anything is left ([`Idle::stop_spinning`] has the same fence).
+//! submit sees the free permit and the gone spinner, or the retire sees the push. A push wakes no
+//! thread while one spins: the spinner looks. The last spinner that finds work looks again. If
+//! anything is left, it wakes another thread ([`Idle::stop_spinning`] has the same fence).
 //!
 //! Every release of a permit goes through the same look, also that of a thread that did not spin: a
 //! submit that found no permit free has woken no thread.
 //!
-//! Spinners are bounded (I6): by the permits, and by the busy workers. A worker does not begin to
-//! spin while the others that do are half of those that are busy (as in Go).
+//! Spinners are bounded (I6): by the permits, and by the busy workers. A worker begins to spin only
+//! if the spinners are fewer than half of the permits that are held (as in Go; a spinner holds one,
+//! too).
 //!
 //! # *Pinned work*
 //!
 //! Work that only one thread may do cannot wait for a spinner. A thread that has some, and finds no
 //! permit free, is `WANTING`, sets its bit in `wanting`, fences, and tries once more. A thread that
-//! releases a permit looks at `wanting` after its fence and hands the permit on. Work for all may
-//! come first (`env.rs`). A worker that never runs dry looks there at a *look for all* if no permit
-//! is free, and gives its own permit up.
+//! releases a permit looks at `wanting` after its fence and hands the permit on. A permit that was
+//! revoked, or given up at a fork, goes first to work that any thread may take (*What a release
+//! owes* in `env.rs`). A worker that never runs dry looks there at a *look for all* if no permit is
+//! free, and gives its own permit up.
 //!
 //! # The monitor's sleep
 //!
 //! The monitor sleeps for good while all permits are free, after a few looks. The top bit of
-//! `counts` says that it does. The monitor sets the bit in one step with the observation that no
-//! permit is held. The thread that takes the first permit clears it in the same step, and so knows
-//! that the monitor is to be woken. That needs no fence, and no load beyond the one that is made
-//! anyway.
+//! `counts` says that it does. One compare-and-swap checks that no permit is held, and sets the
+//! bit. The thread that takes the first permit clears it in the same step, and so knows that the
+//! monitor is to be woken. That needs no fence, and no load beyond the one that is made anyway.
 //!
-//! *A long rest*: where only computations that fork go on, the monitor rests for long
-//! (`monitor/compute_only.rs`): too long for a task that comes into the global queue meanwhile. It
-//! says so by a flag, fences, and looks at the queue once more. A thread that pushes comes by the
-//! fence of `submit`, and looks at the flag. So of a rest and a push that overlap, either the
-//! monitor sees the task and does not rest, or the pusher sees the flag and wakes it.
+//! *A long rest*: where only computations that fork go on, the monitor rests for up to 4 ms
+//! (`monitor/compute_only.rs`). A task in the global queue must not wait for that. So the monitor
+//! sets a flag, fences, and looks at the queue once more. A thread that pushes comes by the fence
+//! of `submit`, and looks at the flag. So of a rest and a push that overlap, either the monitor
+//! sees the task and does not rest, or the pusher sees the flag and wakes it.
 //!
 //! # *Parking is a claim*
 //!
-//! A waker clears a bit, then swaps that P's worker state from `PARKED` to `RUNNING`; only the
-//! winner of that swap hands its permit over. If the owner changes its mind, it swaps in the same
-//! way, from `PARKED` and nothing else. A waker may have handed it a permit and the duty to spin,
-//! and the monitor may have taken the permit back: then the worker state is `STUCK`, and the duty
-//! is still there. To a waker a bit that is left behind is harmless: the swap fails, and the waker
-//! goes on to the next. From thieves it would hide work, so the owner takes it away (see below). A
-//! bit is never missing: the owner sets it after its worker state, so a waker that clears it finds
-//! the worker state `PARKED`, or already claimed by another.
+//! The waking thread clears a bit, and then changes that P's worker state from `PARKED` to
+//! `RUNNING` by a compare-and-swap. Only the winner hands its permit over. The owner may wake up by
+//! itself. It then tries the same change, from `PARKED` alone. If this fails, another thread has
+//! handed it a permit and the duty to spin. If the monitor has taken the permit back since, the
+//! worker state is `STUCK`, and the duty is still the owner's. To a waking thread a bit that is
+//! left behind is harmless: the compare-and-swap fails, and it goes on to the next bit. From
+//! thieves it would hide work, so the owner takes it away (see below). A bit is never missing: the
+//! owner sets it after its worker state, so the thread that clears it finds the worker state
+//! `PARKED`, or already claimed by another one.
 //!
 //! # *A parked P is empty*
 //!
@@ -86,13 +88,13 @@
 //!
 //! *Invariant*: a P whose bit is set has nothing in a queue that others take from. Its thread
 //! begins to park when its queues are empty, and only that thread sets the bit and fills the
-//! queues. A bit that a waker left behind is cleared by the thread itself when it takes note of the
-//! permit, before it runs anything (`Sleeper::was_handed_a_permit`).
+//! queues. A bit that another thread left behind is cleared by the thread itself when it takes note
+//! of the permit, before it runs anything (`Sleeper::was_handed_a_permit`).
 //!
-//! *Why a last look misses nothing*: whether the waker or the thread itself clears the bit, that
-//! happens before the thread's next push, and so before the fence of that push. A last look behind
-//! a later fence sees the bit cleared. If the fence of the last look came first, the pusher finds
-//! the permit free (*The spinning hand-over*).
+//! *Why a last look misses nothing*: whichever thread clears the bit, that happens before the
+//! thread's next push, and so before the fence of that push. A last look behind a later fence sees
+//! the bit cleared. If the fence of the last look came first, the pusher finds the permit free
+//! (*The spinning hand-over*).
 //!
 //! # Rejected
 //!

@@ -28,12 +28,12 @@
 //! ended as a worker; otherwise it ends.
 //!
 //! *Invariant*: one thread at most has the role, and while none has it, a thread that stood in is a
-//! worker and will take it again. A start of another keeper may meet the end of that worker, and be
-//! refused afterwards. So the role changes under a lock, which a starter holds until it has the
-//! system's answer.
+//! worker and will take it again. Another keeper may be starting just when that worker ends. The
+//! system may then refuse the start. So the role changes under a lock, which a starter holds until
+//! it has the system's answer.
 //!
-//! Not while the runtime has a thread, even if that one is stuck: the second thread could be
-//! blocked as well, and then nothing would be tried any more.
+//! A keeper does not stand in while the runtime has a thread, even a stuck one: the keeper could
+//! block as well. Then no thread would try any more.
 //!
 //! The gap is open because a try needs a thread that runs. If the thread that stood in blocks, the
 //! runtime has no other one. A signal handler must not start a thread. A push from another thread
@@ -51,9 +51,8 @@
 //!   what the notification is about, or the next sleep ends at once. Its look needs no fence: the
 //!   unpark comes after the fence of the refused thread's release, so a task whose pusher relied on
 //!   that thread is seen as well.
-//! - *Whether the reserve tries again* is decided by the queues and the permits alone. The mark may
-//!   be gone: a thread that was started before the refusal may take it back after that, when its
-//!   starter gets on.
+//! - *Whether the reserve tries again* is decided by the queues and the permits alone. A thread
+//!   that was started earlier may clear the mark after the refusal, when its starter gets on.
 //!
 //! # Rejected
 //!
@@ -61,7 +60,7 @@
 //!   would have to fail, and a wake cannot.
 //! - To start a worker instead of the monitor. A parked worker waits in the netpoll. A program that
 //!   does all its work in `block_on` would then be woken by another thread for each of its sockets.
-//! - No thread where `sysmon(false)` asks for no monitor. The first task from outside could wait
+//! - No thread where `Builder::sysmon` asks for no monitor. The first task from outside could wait
 //!   for ever there.
 //!
 //! What it costs at the build, and what the first task gains:
@@ -72,7 +71,7 @@
 //! The steps are written once, in [`KeeperEnv`]; the runtime and the models implement it. How a
 //! keeper is started in a runtime is in `sched/keeper_life.rs`.
 //!
-//! Checked by `models::keeper`; `tests/work_waits_when_there_is_no_thread.rs`.
+//! Checked by `models::keeper`; `executor/tests/work_waits_when_there_is_no_thread.rs`.
 
 use std::time::Duration;
 

@@ -34,7 +34,7 @@
 //! | one | other | or else |
 //! | --- | --- | --- |
 //! | drains: phase `DRAINING`, fence, then marks every live task and asks every P that has a thread | enters a task, then looks: a thread with a P when it is asked ([`ShutdownEnv::drain_own`]), any other after its push or when it leaves ([`ShutdownEnv::foreign_thread_left`]) | a task is not cancelled, and the grace goes by |
-//! | begins: phase `CLOSING`, then tells every P that has a thread | takes a P: sets its bit (`allp.rs`), then looks at the phase ([`ShutdownEnv::notify_new_p`]) | a P is not told, and its thread stays |
+//! | drains: phase `DRAINING`, fence, then asks every P that has a thread; begins: phase `CLOSING`, then tells every one | takes a P: sets its bit (`allp.rs`), then looks at the phase ([`ShutdownEnv::notify_new_p`]) | a P is not asked or told, and its tasks or its thread stay |
 //! | the last thread: phase `CLOSED`, then empties the queue | pushes, then wakes a thread, then looks at the phase ([`Env::pushed`]) | a task is queued for ever |
 //! | the end: phase `CLOSED`, fence, `ENDED`, then counts the live tasks | the last task leaves the table, then its thread looks at the phase ([`ShutdownEnv::foreign_thread_left`]) | the runtime holds itself for ever |
 //! | the end and the last task, as above | the thread that waits looks at both under the lock of `threads` | it sleeps until its grace is over |
@@ -42,10 +42,10 @@
 //! | from `DRAINING` on: a table's last task leaves it, fence, then its thread counts those of all tables | the same with another table, or with another task of this one; or the shutdown thread, which counts after its own fence | each sees the other's task, and no thread tells the shutdown thread |
 //!
 //! The fourth one has no fence where a task ends while the runtime is open, for that is the way of
-//! every task. On a thread that the end has waited for, it needs none. Other threads that have a P
-//! are in `block_on`: they look once more when they have left it. The same holds for the seventh: a
-//! thread that did not see the phase when it ended a task is asked like every other, and counts
-//! then.
+//! every task. The end waits for the runtime's own threads, so they need none. Other threads that
+//! have a P are in `block_on`: they look once more when they have left it. The same holds for the
+//! seventh: a thread that did not see the phase when it ended a task is asked like every other, and
+//! counts then.
 //!
 //! The sixth one has no fence either where a task enters. Those threads hold the runtime until they
 //! look, with the fence of their leaving. A thread without a P that spawns looks after its push,
@@ -190,7 +190,7 @@ pub(crate) trait ShutdownEnv: Env {
     /// thread that drops them.
     fn abort_all(&self);
     /// Asks a P's thread to come by [`drain_own`](Self::drain_own) between two polls.
-    fn ask(&self, peer: &Self::Peer);
+    fn ask_to_drain(&self, peer: &Self::Peer);
     /// Tells a P's thread, which looks up between two polls.
     fn tell(&self, peer: &Self::Peer);
     /// Wakes the threads that are no workers, such as the monitor: they have to go as well.
@@ -212,12 +212,12 @@ pub(crate) trait ShutdownEnv: Env {
             return false;
         }
         self.keep();
-        // Ordering: SeqCst: the first race; pairs with the fences in `drain_own`, and before
-        // `foreign_thread_left`.
+        // Ordering: SeqCst: the first race, and the second; pairs with the fences in `drain_own`
+        // and `notify_new_p`, and before `foreign_thread_left`.
         fence(SeqCst);
         self.abort_all();
         for peer in self.peers() {
-            self.ask(peer);
+            self.ask_to_drain(peer);
         }
         for peer in self.peers() {
             self.notify_owner(peer);
@@ -271,7 +271,7 @@ pub(crate) trait ShutdownEnv: Env {
         // `begin_shutdown`.
         fence(SeqCst);
         if self.phase().is_ending() {
-            self.ask(peer);
+            self.ask_to_drain(peer);
         }
         if self.phase().is_closing() {
             self.tell(peer);

@@ -21,18 +21,18 @@
 //! # Handed over, and taken away again
 //!
 //! A thread that finds its worker state `RUNNING` was handed a permit, and counts as a spinner.
-//! `STUCK` means the same: the monitor took the permit away again before the thread came to its
-//! senses, but the spinning is still its own to give up. Only its owner leaves these two states, so
-//! what it finds there stays true until it acts.
+//! `STUCK` means the same: the monitor took the permit away again before the thread looked, but the
+//! spinning is still its own to give up. Other threads may change `RUNNING` to `STUCK`; only the
+//! owner leaves both. So the answer stays true until it acts.
 //!
 //! # User code on a parked thread
 //!
-//! All threads that push rely on a spinner. If a thread has been handed a permit and runs a user's
-//! code before it checks that, it leaves them alone while that runs. So:
+//! All threads that push rely on a spinner. A thread with a new permit counts as one. If it runs a
+//! user's code before it looks, no thread searches meanwhile. So:
 //!
-//! - If the netpoll brought something, the thread wakes up before it wakes that: with a permit if
-//!   one is free, else without (`STUCK`), so that it is handed none meanwhile. Then it parks again,
-//!   with the last look that belongs to it.
+//! - If the netpoll brought something, the thread leaves `PARKED` before it calls the wakers. It
+//!   takes a permit if one is free. Otherwise it becomes `STUCK`, so that no thread hands it one.
+//!   Then it parks again, with the last look that belongs to it.
 //! - So does a thread before the hook for its sleep: it wakes up without a permit, runs the hook,
 //!   and parks again.
 //! - The hook for the end of a sleep, and a waker that is not a task's, count as a poll of a thread
@@ -40,10 +40,8 @@
 //!   takes note first ([`Sleeper::is_awake`]).
 //! - Code that announces a block does the same, and gives up both the permit and the spinning.
 //!
-//! Checked by `sched/tests/sleep.rs`, by `sched/wait/tests.rs` and, with wakers that block, by the
-//! simulated programs.
-//!
-//! Checked by `models::idle` and `models::permit`.
+//! Checked by `models::idle` and `models::permit`, by `sched/tests/sleep.rs` and
+//! `sched/wait/tests.rs`, and, with wakers that block, by the simulated programs.
 
 use std::cell::Cell;
 

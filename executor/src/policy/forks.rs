@@ -29,8 +29,9 @@ pub(crate) fn fork_slice_is_over(since: u64, now: u64) -> bool {
     has_passed(FORK_SLICE, since, now)
 }
 
-/// Whether a worker lends its permit at a look for all, if computations that have begun are wanting
-/// one, and `free` permits have no holder. If one is free, no permit has to be lent.
+/// Whether a worker lends its permit at a look for all, if computations that have begun, or threads
+/// with pinned work, are wanting one, and `free` permits have no holder. If one is free, no permit
+/// has to be lent.
 #[inline]
 pub(crate) fn lends(is_wanting: bool, free: usize) -> bool {
     is_wanting && free == 0

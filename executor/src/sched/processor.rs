@@ -292,7 +292,7 @@ impl PeerEnv for Peer {
         self.queues.branch_deque.has_shared()
     }
 
-    fn give_way(&self) {
+    fn ask_at_next_fork(&self) {
         self.queues.branch_deque.ask();
     }
 }

@@ -401,7 +401,7 @@ impl ShutdownEnv for Shared {
         self.abort_of(&self.foreign.scheduler);
     }
 
-    fn ask(&self, peer: &Peer) {
+    fn ask_to_drain(&self, peer: &Peer) {
         peer.attention.fetch_or(attention::DRAIN, Relaxed);
     }
 

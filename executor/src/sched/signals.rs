@@ -28,7 +28,7 @@ impl Shared {
         self.monitor.asks_at_forks.store(true, Release);
         // Ordering: SeqCst: between the word and the asks; pairs with the one below.
         fence(SeqCst);
-        self.peers().for_each(PeerEnv::give_way);
+        self.peers().for_each(PeerEnv::ask_at_next_fork);
     }
 
     /// Whether there is such a word.

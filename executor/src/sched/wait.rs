@@ -14,10 +14,10 @@
 //! and their clients on two cores: 80,000 context switches in 3 s where there are 7,000 without it,
 //! and 0.84 of the messages.
 //!
-//! So it passes on what it found once, tells the monitor, and then sleeps on its parker while every
-//! permit is taken. The threads that have them look at the netpoll (*What is heard* in
-//! `permit/env.rs`), and if they are stuck, the monitor sees to it within a millisecond. It is
-//! called back by the next permit that is free.
+//! So it moves what it found to the global queue once, and tells the monitor. After that it sleeps
+//! on its parker while every permit is taken. The threads that have them look at the netpoll (*What
+//! is heard* in `permit/env.rs`), and if they are stuck, the monitor sees to it: soon if they
+//! block, and within some 10 ms if they compute. It is called back by the next permit that is free.
 //!
 //! [`Builder::keep_alive`]: crate::runtime::Builder::keep_alive
 //!
@@ -34,8 +34,8 @@
 //!
 //! If a timer is armed meanwhile, it waits with them, unless it is the first of its P: then it sets
 //! the alarm forward, and fires at its moment. A socket or a wake-up ends the wait as ever. A
-//! thread that is awake fires what is due on its own P between its polls. If more was due already
-//! when they fired than one hold of a lock takes, the rest does not wait at all. Where a hundred
+//! thread that is awake fires what is due on its own P between its polls. One hold of the lock
+//! fires 256 timers at most. If more were due, the rest fires without a wait. Where a hundred
 //! timers are due at nearly the same time every few milliseconds, each such burst is over before
 //! that.
 

@@ -228,7 +228,7 @@ impl ShutdownEnv for MockRuntime {
         }
     }
 
-    fn ask(&self, peer: &Peer) {
+    fn ask_to_drain(&self, peer: &Peer) {
         peer.asked.store(true, Relaxed);
     }
 
