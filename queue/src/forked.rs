@@ -11,7 +11,6 @@
 //! parent to steal, or where a ring first grows, and ends with its thread, behind the runtime's own
 //! thread-locals. It holds memory of rings alone: a task is never in it, so no destructor of a user
 //! runs there. The owner's push and pop touch no epoch while the ring keeps its size.
-
 //!
 //! *Made with the first push*. Most threads never fork. So there is no ring before, and thieves
 //! find none by a look at one word: `crossbeam-deque` has a fence in each of its looks.
@@ -105,6 +104,8 @@ impl<T> ForkStealer<T> {
 
 #[cfg(all(test, not(ws_loom)))]
 mod tests {
+    use std::{sync::Barrier, thread};
+
     use super::*;
     use crate::steps::items::Source;
 
@@ -129,5 +130,29 @@ mod tests {
             assert_eq!(owner.len(), len);
             owner.push(source.next());
         }
+    }
+
+    /// Fails if a thief that was too slow for one item takes that for the end of them.
+    #[test]
+    fn a_thief_goes_on_until_there_is_none() {
+        const ITEMS: usize = 100_000;
+        let (owner, stealer) = fork_deque();
+        let mut source = Source::default();
+        for _ in 0..ITEMS {
+            owner.push(source.next());
+        }
+        let start = Barrier::new(2);
+        // Nothing is pushed meanwhile: where one finds none, there is none.
+        let steal_all = || {
+            start.wait();
+            let stolen = std::iter::from_fn(|| stealer.steal()).count();
+            (stolen, stealer.is_empty())
+        };
+        let both = thread::scope(|scope| {
+            let other = scope.spawn(steal_all);
+            [steal_all(), other.join().unwrap()]
+        });
+        assert!(both.iter().all(|&(_, none_is_left)| none_is_left));
+        assert_eq!(both.iter().map(|&(stolen, _)| stolen).sum::<usize>(), ITEMS);
     }
 }
