@@ -76,6 +76,8 @@ pub fn poll_proceed(cx: &mut Context<'_>) -> Poll<RestoreOnPending> {
 }
 
 /// Whether the current poll has a unit left: false says that [`poll_proceed`] would be pending.
+/// (Not so after a thousand refusals in one poll: then one more is granted, since something in it
+/// polls again and again.)
 ///
 /// True outside a task, where there is no budget.
 ///

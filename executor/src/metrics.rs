@@ -97,8 +97,8 @@ pub struct Metrics {
     /// Tasks of another priority than the default one that wait in the queue that all share.
     pub ordered_queue: usize,
     /// How often the monitor has looked at everything: it grows while anything runs, and stands
-    /// still a few looks after all sleep. 0 with
-    /// [`Builder::sysmon(false)`](crate::runtime::Builder::sysmon).
+    /// still a few looks after all sleep. 0 without a monitor
+    /// ([`Builder::sysmon`](crate::runtime::Builder::sysmon)).
     pub monitor_looks: u64,
     /// How often an accept of a connection waited because the system had no room for one: no
     /// descriptor, no memory, or no place in an epoll.

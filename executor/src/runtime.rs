@@ -272,8 +272,8 @@ impl Runtime {
 
     /// Ends the runtime as its drop does, with `timeout` in place of [`Builder::shutdown_grace`].
     ///
-    /// What still runs then is reported by a `tracing` warning; its thread drops it when it
-    /// returns. On a thread of this runtime, inside a task say, it does not wait.
+    /// What still runs then is [reported](Builder::reports); its thread drops it when it returns.
+    /// On a thread of this runtime, inside a task say, it does not wait.
     ///
     /// # Examples
     ///

@@ -561,3 +561,12 @@ fn so_many_tasks_run_before_the_future_has_its_turn_again() {
 fn some_task_must_run_before_events_have_their_turn() {
     Builder::new_current_thread().event_interval(0);
 }
+
+// Fails if the runtime is refused, or if the number of its threads overflows.
+#[test]
+fn more_workers_than_there_may_be_are_as_many_as_there_may_be() {
+    for workers in [1025, usize::MAX] {
+        let runtime = Builder::new_multi_thread().worker_threads(workers).build();
+        assert_eq!(runtime.unwrap().metrics().num_workers(), 1024);
+    }
+}

@@ -389,9 +389,8 @@ impl Builder {
     /// [`Clock::Paused`] is for tests, and `#[ws::test(paused)]` builds such a runtime. The clock
     /// of [`time`](crate::time) stands still while anything can go on, and jumps to the next timer
     /// when all tasks wait. So a sleep of a day takes no time, and a timeout comes exactly when it
-    /// is due. It moves only during [`Runtime::run`] and [`Runtime::block_on`]: the tasks run on
-    /// the thread of that call. The clock of std goes on as ever, and what asks that one is not
-    /// affected.
+    /// is due. It moves only during [`Runtime::run`] and [`Runtime::block_on`]. The clock of std
+    /// goes on as ever, and what asks that one is not affected.
     ///
     /// There is one worker and no monitor, and another number of [`workers`](Self::workers) is an
     /// error. Which of the tasks that are ready runs next is drawn from the [`seed`](Self::seed):
@@ -410,10 +409,12 @@ impl Builder {
     /// which has random numbers of its own (`select_biased!` has none), and the random state of
     /// std's hash maps.
     ///
-    /// All tasks run on the thread of the root. If one of them waits in a
-    /// [`Handle::block_on`](super::Handle::block_on) of its own, the root waits below it: `.await`
-    /// instead. Closures of `spawn_blocking` run on other threads, as long as there may be more
-    /// ([`max_threads`](Self::max_threads)).
+    /// Spawn in the root: its tasks run on its thread, and one at a time. A task that is spawned
+    /// while no thread is in `run` or `block_on` begins at once, on a thread of the runtime. That
+    /// one may poll others later, and what it did before the root does not repeat itself. If a task
+    /// waits in a [`Handle::block_on`](super::Handle::block_on) of its own, the root waits below
+    /// it: `.await` instead. Closures of `spawn_blocking` run on other threads, as long as there
+    /// may be more ([`max_threads`](Self::max_threads)).
     ///
     /// [`should_yield`](crate::task::should_yield) is false: a slice does not end while the clock
     /// stands still.
@@ -451,11 +452,11 @@ impl Builder {
 
     /// Bytes for what each worker did last, which [`Handle::recording`](super::Handle::recording)
     /// tells: 1 MiB (65,536 events) by default, at most 1 GiB. Beyond 128 workers the default is
-    /// less: 128 MiB for all of them. The oldest events are overwritten. The bytes are rounded up
-    /// to a power of two, and taken in pieces of 2 KiB, or of a 512th if that is more, as they are
-    /// needed; the first piece comes in four parts. One more of these is for threads that are no
-    /// workers. As many more threads may have a ring of this size, if others block or wait in a
-    /// `block_on`. All further ones have 64 KiB at most.
+    /// less: 128 MiB at most for all of them. The oldest events are overwritten. The bytes are
+    /// rounded up to a power of two, and taken in pieces of 2 KiB, or of a 512th if that is more,
+    /// as they are needed; the first piece comes in four parts. One more of these is for threads
+    /// that are no workers. As many more threads may have a ring of this size, if others block or
+    /// wait in a `block_on`. All further ones have 64 KiB at most.
     ///
     /// With 0 there is no recorder.
     pub fn recorder(mut self, bytes: usize) -> Self {

@@ -17,8 +17,8 @@ use crate::coop;
 
 /// Awaits a task's output. Dropping it lets the task go on by itself.
 ///
-/// If the handle of a task was dropped and the task panics, a `tracing` error reports it. The panic
-/// hook has run before that in any case.
+/// If the handle of a task was dropped and the task panics, that is
+/// [reported](crate::runtime::Builder::reports). The panic hook has run before that in any case.
 ///
 /// # Cancel safety
 ///

@@ -80,7 +80,7 @@ pub async fn yield_if_due() {
 
 /// Whether a task that computes should let others have a turn: its time slice is over.
 ///
-/// False outside a task.
+/// False outside a task and the future of a `block_on`.
 ///
 /// ```
 /// assert!(!ws::task::should_yield());

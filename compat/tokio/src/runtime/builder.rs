@@ -19,7 +19,8 @@ type Hook = Option<Arc<dyn Fn() + Send + Sync>>;
 /// The longest time that a runtime's drop waits for code that blocks: practically for ever.
 const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
-/// The threads and stacks that `ws` takes; tokio has no limit, or that of the system.
+/// The workers, threads and stacks that `ws` takes; tokio has no limit, or that of the system.
+const WORKERS_MAX: usize = 1024;
 const THREADS_MAX: usize = 1 << 15;
 const STACK_MIN: usize = 64 * 1024;
 const STACK_MAX: usize = 1 << 30;
@@ -101,7 +102,8 @@ impl Builder {
         self
     }
 
-    /// The number of workers. Without it `TOKIO_WORKER_THREADS` or the number of CPUs.
+    /// The number of workers. Without it `TOKIO_WORKER_THREADS` or the number of CPUs. More than
+    /// 1,024 are 1,024.
     ///
     /// # Panics
     ///
@@ -257,7 +259,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// If the system refuses it.
+    /// If the system refuses it, or if `WS_RECORD`, or `WS_TEST_SEED` for the current-thread
+    /// flavour, is set to something that is no value of it.
     ///
     /// # Panics
     ///
@@ -270,7 +273,7 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// If the system refuses it.
+    /// As [`build`](Self::build).
     ///
     /// # Panics
     ///
@@ -312,7 +315,8 @@ impl Builder {
             (true, _) => 1,
             (false, Some(workers)) => workers,
             (false, None) => workers_from_environment()?,
-        };
+        }
+        .min(WORKERS_MAX);
         builder = builder.workers(workers).max_threads(
             (2 * workers)
                 .saturating_add(self.max_blocking_threads)
