@@ -1,4 +1,4 @@
-//! Each operation gets on with the least share of a poll, one unit: as the first future of the
+//! F7: each operation gets on with the least share of a poll, one unit: as the first future of the
 //! innermost of seven `ws::join!`. It fails when an operation holds one unit while it takes another
 //! one: then it is refused in each poll, and never ends.
 
