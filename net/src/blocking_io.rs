@@ -176,8 +176,9 @@ impl BlockingIo {
         loop {
             let done = ready!(self.poll_settled(cx))?;
             let has_read = matches!(done, Some(Done::Read(_)));
-            if let Some(Done::Read(result)) = done {
-                result?;
+            if let Some(Done::Read(Err(error))) = done {
+                unit.made_progress();
+                return Poll::Ready(Err(error));
             }
             if has_read || max == 0 || !self.buf().is_empty() {
                 break;

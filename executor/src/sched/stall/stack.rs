@@ -41,8 +41,8 @@ pub(super) const LIMIT: Duration = Duration::from_millis(5);
 /// # What it needs
 ///
 /// Linux on x86-64 or AArch64, and the feature `stacks`, which is on by default. For lines, set
-/// `debug = "line-tables-only"` in the profile of the program. A program without symbols (`strip =
-/// true` or `"symbols"`) shows addresses.
+/// `debug = "line-tables-only"` in the profile of the program. A program without symbols
+/// (`strip = true` or `"symbols"`) shows addresses.
 ///
 /// ```
 /// use std::{sync::mpsc, thread, time::Duration};
